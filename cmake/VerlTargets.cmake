@@ -1,0 +1,14 @@
+# verl_library(NAME FILES… LINK LIBS…): one static library of ours.
+function(verl_library name)
+  cmake_parse_arguments(ARG "" "" "LINK;INCLUDE" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR} ${ARG_INCLUDE})
+  target_link_libraries(${name} PRIVATE verl_flags PUBLIC ${ARG_LINK})
+endfunction()
+
+# verl_program(NAME FILES… LINK LIBS…): one program in build/bin.
+function(verl_program name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE verl_flags ${ARG_LINK})
+endfunction()
