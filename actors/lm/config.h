@@ -11,7 +11,8 @@
 typedef enum { VERL_LM_LLAMA, VERL_LM_QWEN2, VERL_LM_QWEN3 } verl_lm_family_t;
 typedef enum { VERL_ROPE_DEFAULT, VERL_ROPE_LINEAR, VERL_ROPE_LLAMA3 } verl_rope_type_t;
 
-#define VERL_LM_MAX_EOS 8
+#define VERL_LM_MAX_EOS   8
+#define VERL_LM_ALIGNMENT 16                // floats; a cache line
 
 typedef struct verl_lm_config {
     verl_lm_family_t family;
@@ -57,12 +58,18 @@ typedef struct verl_lm_layout {
     int64_t embedding;                      // [vocab, hidden]
     int64_t final_norm;                     // [hidden]
     int64_t head;                           // [vocab, hidden]; equals embedding where tied
-    int64_t total;                          // floats in the vector; each tensor starts at a multiple of 16 floats
+    int64_t total;                          // floats in the vector, gaps counted; a multiple of VERL_LM_ALIGNMENT
     verl_lm_layer_layout_t *layer;          // config->layers of them
 } verl_lm_layout_t;
 
-// Fills *layout for config. Returns 0, or -1 without memory. verl_lm_layout_done frees it; it accepts zeroed memory.
-// q, k and v are adjacent (one product makes all three), so are gate and up, and so are their biases.
+// Says whether config describes a model that can be held: sizes in range (so that no offset overflows), heads that
+// divide, RoPE numbers that are numbers, token ids inside the vocabulary. Returns 0, or -1 with one sentence in error.
+int  verl_lm_config_check(const verl_lm_config_t *config, char *error, size_t error_size);
+
+// Fills *layout for a config that passed the check. Returns 0, or -1 without memory. verl_lm_layout_done frees it; it
+// accepts zeroed memory. q, k and v are adjacent without a gap (one product makes all three), so are gate and up, and
+// so are their biases; every other tensor, and the first of each such group, starts at a multiple of
+// VERL_LM_ALIGNMENT. Gaps, there only where a size is no such multiple, belong to no tensor and hold zeros.
 int  verl_lm_layout_init(verl_lm_layout_t *layout, const verl_lm_config_t *config);
 void verl_lm_layout_done(verl_lm_layout_t *layout);
 
@@ -74,6 +81,7 @@ typedef struct verl_lm_tensor {
 } verl_lm_tensor_t;
 
 // The number of tensors, and the i-th of them in the order of the vector (a tied head is not a tensor of its own).
+// index is from 0 to the number less one.
 int64_t verl_lm_tensor_count(const verl_lm_config_t *config);
 void    verl_lm_tensor_at(const verl_lm_config_t *config, const verl_lm_layout_t *layout, int64_t index,
                           verl_lm_tensor_t *ret_tensor);
