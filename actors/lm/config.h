@@ -39,7 +39,6 @@ typedef struct verl_lm_config {
     int32_t bos;                            // -1 where there is none
     int32_t eos[VERL_LM_MAX_EOS];           // generation stops at any of these
     int     eos_count;
-    bool    rope_interleaved;               // weights of a Llama GGUF before its q and k rows are put back (loader only)
 } verl_lm_config_t;
 
 // Offsets, in floats, of one layer's tensors from the start of the vector; -1 where the model has no such tensor.
