@@ -1,0 +1,581 @@
+// gguf.c: one walk over the head of a GGUF file, with a cursor that cannot leave it.
+//
+// Invariant: every length is compared with the bytes that are left before it is used or allocated for, and what is
+// allocated is at most a small multiple of what the file itself holds. The first thing wrong ends the walk.
+#include "actors/lm/gguf.h"
+#include "actors/lm/mapped.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_KEY = 256, MAX_NAME = 127, LEAST_ENTRY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 };
+
+struct verl_gguf_value {
+    char            *key;
+    verl_gguf_type_t type, element_type;
+    int64_t          count;
+    const uint8_t   *data;                  // of the first element; unaligned
+    size_t          *string_at;             // arrays of strings: where in data each string's length stands
+};
+
+struct verl_gguf {
+    verl_mapped_t       file;               // empty where the caller owns the bytes
+    verl_gguf_value_t  *values;
+    int64_t             value_count;
+    verl_gguf_value_t **by_key;             // sorted
+    verl_gguf_tensor_t *tensors;
+    int64_t             tensor_count;
+    verl_gguf_tensor_t **by_name;           // sorted
+};
+
+// The walk: what is left, and where to say what is wrong.
+typedef struct {
+    const char    *name;
+    const uint8_t *start, *at, *end;
+    char          *error;
+    size_t         error_size;
+} s_walk_t;
+
+static int __attribute__((format(printf, 2, 3)))
+s_fail(s_walk_t *walk, const char *format, ...)
+{
+    char    what[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    snprintf(walk->error, walk->error_size, "%s: %s", walk->name, what);
+    return -1;
+}
+
+static uint64_t
+s_little(const uint8_t *bytes, size_t size)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < size; i++)
+        value |= (uint64_t) bytes[i] << (8 * i);
+    return value;
+}
+
+static int
+s_need(s_walk_t *walk, size_t size, const char *what)
+{
+    if ((size_t) (walk->end - walk->at) < size)
+        return s_fail(walk, "the file ends inside %s, at byte %zu", what, (size_t) (walk->end - walk->start));
+    return 0;
+}
+
+static int
+s_number(s_walk_t *walk, size_t size, const char *what, uint64_t *ret)
+{
+    if (s_need(walk, size, what))
+        return -1;
+    *ret = s_little(walk->at, size);
+    walk->at += size;
+    return 0;
+}
+
+static int
+s_skip_string(s_walk_t *walk, const char *what, verl_gguf_string_t *ret)
+{
+    uint64_t size;
+    if (s_number(walk, 8, what, &size))
+        return -1;
+    if (size > (size_t) (walk->end - walk->at))
+        return s_fail(walk, "%s claims %" PRIu64 " bytes at byte %zu, and only %zu are left", what, size,
+                      (size_t) (walk->at - walk->start), (size_t) (walk->end - walk->at));
+    *ret = (verl_gguf_string_t) {(const char *) walk->at, (size_t) size};
+    walk->at += size;
+    return 0;
+}
+
+// A name: not empty, at most most bytes, without control characters, so that it can stand in a sentence.
+static int
+s_name(s_walk_t *walk, const char *what, size_t most, verl_gguf_string_t *ret)
+{
+    if (s_skip_string(walk, what, ret))
+        return -1;
+    if (ret->size == 0 || ret->size > most)
+        return s_fail(walk, "%s has %zu bytes: it must have 1 to %zu", what, ret->size, most);
+    for (size_t i = 0; i < ret->size; i++)
+        if ((unsigned char) ret->data[i] < 32 || ret->data[i] == 127)
+            return s_fail(walk, "%s holds a control character", what);
+    return 0;
+}
+
+static size_t
+s_type_size(uint64_t type)
+{
+    static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+    return type < sizeof sizes ? sizes[type] : 0;
+}
+
+static int
+s_read_strings(s_walk_t *walk, verl_gguf_value_t *value)
+{
+    value->string_at = malloc((value->count ? (size_t) value->count : 1) * sizeof *value->string_at);
+    if (!value->string_at)
+        return s_fail(walk, "no memory for the %" PRId64 " strings of %s", value->count, value->key);
+    for (int64_t i = 0; i < value->count; i++) {
+        verl_gguf_string_t ignored;
+        value->string_at[i] = (size_t) (walk->at - value->data);
+        if (s_skip_string(walk, value->key, &ignored))
+            return -1;
+    }
+    return 0;
+}
+
+static int
+s_read_array(s_walk_t *walk, verl_gguf_value_t *value)
+{
+    uint64_t type, count;
+    if (s_number(walk, 4, value->key, &type) || s_number(walk, 8, value->key, &count))
+        return -1;
+    size_t size = type == VERL_GGUF_STRING ? 8 : s_type_size(type);
+    if (size == 0)
+        return s_fail(walk, "%s is an array of type %" PRIu64 ", which is not supported", value->key, type);
+    if (count > (size_t) (walk->end - walk->at) / size)
+        return s_fail(walk, "%s claims %" PRIu64 " elements, more than the file holds", value->key, count);
+    value->element_type = (verl_gguf_type_t) type;
+    value->count = (int64_t) count;
+    value->data = walk->at;
+    if (type == VERL_GGUF_STRING)
+        return s_read_strings(walk, value);
+    walk->at += count * size;
+    return 0;
+}
+
+static int
+s_read_value(s_walk_t *walk, verl_gguf_value_t *value)
+{
+    verl_gguf_string_t key, ignored;
+    uint64_t           type;
+    if (s_name(walk, "the key of a metadata entry", MAX_KEY, &key))
+        return -1;
+    value->key = strndup(key.data, key.size);
+    if (!value->key)
+        return s_fail(walk, "no memory for the metadata");
+    if (s_number(walk, 4, value->key, &type))
+        return -1;
+    value->type = (verl_gguf_type_t) type;
+    if (type == VERL_GGUF_ARRAY)
+        return s_read_array(walk, value);
+    value->element_type = value->type;
+    value->count = 1;
+    value->data = walk->at;
+    if (type == VERL_GGUF_STRING)
+        return s_skip_string(walk, value->key, &ignored);
+    if (s_type_size(type) == 0)
+        return s_fail(walk, "%s has type %" PRIu64 ", which GGUF does not define", value->key, type);
+    if (s_need(walk, s_type_size(type), value->key))
+        return -1;
+    walk->at += s_type_size(type);
+    return 0;
+}
+
+static int
+s_compare_keys(const void *a, const void *b)
+{
+    return strcmp((*(verl_gguf_value_t *const *) a)->key, (*(verl_gguf_value_t *const *) b)->key);
+}
+
+static int
+s_compare_names(const void *a, const void *b)
+{
+    return strcmp((*(verl_gguf_tensor_t *const *) a)->name, (*(verl_gguf_tensor_t *const *) b)->name);
+}
+
+static int
+s_compare_places(const void *a, const void *b)
+{
+    const verl_gguf_tensor_t *first = *(verl_gguf_tensor_t *const *) a, *second = *(verl_gguf_tensor_t *const *) b;
+    if (first->data != second->data)
+        return first->data < second->data ? -1 : 1;
+    return first->size < second->size ? -1 : first->size > second->size;    // an empty one first
+}
+
+static int
+s_read_values(s_walk_t *walk, verl_gguf_t *self, uint64_t count)
+{
+    if (count > (size_t) (walk->end - walk->at) / LEAST_ENTRY)
+        return s_fail(walk, "the header claims %" PRIu64 " metadata entries, more than the file holds", count);
+    self->values = calloc(count + 1, sizeof *self->values);
+    self->by_key = calloc(count + 1, sizeof *self->by_key);
+    if (!self->values || !self->by_key)
+        return s_fail(walk, "no memory for the metadata");
+    for (; self->value_count < (int64_t) count; self->value_count++) {
+        verl_gguf_value_t *value = &self->values[self->value_count];
+        if (s_read_value(walk, value)) {
+            free(value->key);
+            free(value->string_at);
+            return -1;
+        }
+        self->by_key[self->value_count] = value;
+    }
+    qsort(self->by_key, count, sizeof *self->by_key, s_compare_keys);
+    for (uint64_t i = 1; i < count; i++)
+        if (strcmp(self->by_key[i - 1]->key, self->by_key[i]->key) == 0)
+            return s_fail(walk, "the metadata has %s twice", self->by_key[i]->key);
+    return 0;
+}
+
+static int
+s_read_shape(s_walk_t *walk, verl_gguf_tensor_t *tensor)
+{
+    uint64_t dims, extent;
+    if (s_number(walk, 4, tensor->name, &dims))
+        return -1;
+    if (dims < 1 || dims > 4)
+        return s_fail(walk, "tensor %s has %" PRIu64 " dimensions: 1 to 4 are possible", tensor->name, dims);
+    tensor->dims = (int) dims;
+    tensor->count = 1;
+    for (int i = 0; i < 4; i++) {
+        extent = 1;
+        if (i < tensor->dims && s_number(walk, 8, tensor->name, &extent))
+            return -1;
+        if (extent > INT64_MAX / 8 || __builtin_mul_overflow(tensor->count, (int64_t) extent, &tensor->count))
+            return s_fail(walk, "the dimensions of tensor %s overflow", tensor->name);
+        tensor->dim[i] = (int64_t) extent;
+    }
+    return 0;
+}
+
+// The size in bytes by shape and type; the place of the data, still as an offset, goes to *ret_offset.
+static int
+s_read_tensor(s_walk_t *walk, verl_gguf_tensor_t *tensor, uint64_t *ret_offset)
+{
+    verl_gguf_string_t name;
+    uint64_t           type;
+    if (s_name(walk, "the name of a tensor", MAX_NAME, &name))
+        return -1;
+    memcpy(tensor->name, name.data, name.size);
+    if (s_read_shape(walk, tensor) || s_number(walk, 4, tensor->name, &type)
+        || s_number(walk, 8, tensor->name, ret_offset))
+        return -1;
+    verl_quant_format_t format = verl_quant_format((int64_t) type);
+    if (!format.name)
+        return s_fail(walk, "tensor %s has type %" PRIu64 ", which is not supported (F32, F16, BF16, Q8_0, Q4_0, Q4_1, "
+                      "Q5_0, Q5_1, Q2_K, Q3_K, Q4_K, Q5_K and Q6_K are)", tensor->name, type);
+    if (tensor->dim[0] % format.block_count != 0)
+        return s_fail(walk, "the rows of tensor %s have %" PRId64 " elements: %s needs a multiple of %" PRId64,
+                      tensor->name, tensor->dim[0], format.name, format.block_count);
+    tensor->type = (verl_quant_type_t) type;
+    if (__builtin_mul_overflow((size_t) (tensor->count / format.block_count), format.block_size, &tensor->size))
+        return s_fail(walk, "the dimensions of tensor %s overflow", tensor->name);
+    return 0;
+}
+
+// Puts each tensor inside the data section, which starts at walk->at.
+static int
+s_place_tensor(s_walk_t *walk, verl_gguf_tensor_t *tensor, uint64_t offset, uint64_t alignment)
+{
+    size_t left = (size_t) (walk->end - walk->at);
+    if (offset % alignment != 0)
+        return s_fail(walk, "tensor %s starts at offset %" PRIu64 ", which is no multiple of the alignment %" PRIu64,
+                      tensor->name, offset, alignment);
+    if (offset > left || tensor->size > left - offset)
+        return s_fail(walk, "tensor %s needs bytes %" PRIu64 " to %" PRIu64 " of the data, which has only %zu: the file "
+                      "is truncated or its header is wrong", tensor->name, offset, offset + tensor->size, left);
+    tensor->data = walk->at + offset;
+    return 0;
+}
+
+static int
+s_check_tensors(s_walk_t *walk, verl_gguf_t *self)
+{
+    size_t count = (size_t) self->tensor_count;
+    qsort(self->by_name, count, sizeof *self->by_name, s_compare_places);
+    for (size_t i = 1; i < count; i++)
+        if (self->by_name[i - 1]->data + self->by_name[i - 1]->size > self->by_name[i]->data)
+            return s_fail(walk, "tensors %s and %s overlap", self->by_name[i - 1]->name, self->by_name[i]->name);
+    qsort(self->by_name, count, sizeof *self->by_name, s_compare_names);
+    for (size_t i = 1; i < count; i++)
+        if (strcmp(self->by_name[i - 1]->name, self->by_name[i]->name) == 0)
+            return s_fail(walk, "the file has tensor %s twice", self->by_name[i]->name);
+    return 0;
+}
+
+static int
+s_alignment(s_walk_t *walk, const verl_gguf_t *self, uint64_t *ret)
+{
+    int64_t alignment = 32;
+    if (verl_gguf_get(self, "general.alignment")
+        && (!verl_gguf_int(self, "general.alignment", &alignment) || alignment < 1 || alignment > 1 << 20
+            || (alignment & (alignment - 1)) != 0))
+        return s_fail(walk, "general.alignment must be a power of two up to %d", 1 << 20);
+    *ret = (uint64_t) alignment;
+    return 0;
+}
+
+static int
+s_place_tensors(s_walk_t *walk, verl_gguf_t *self, const uint64_t *offsets)
+{
+    uint64_t alignment;
+    if (s_alignment(walk, self, &alignment))
+        return -1;
+    uint64_t pad = (alignment - (uint64_t) (walk->at - walk->start) % alignment) % alignment;
+    if (pad > (size_t) (walk->end - walk->at))
+        pad = (uint64_t) (walk->end - walk->at);            // no data at all: legal without tensors
+    walk->at += pad;
+    for (int64_t i = 0; i < self->tensor_count; i++) {
+        if (s_place_tensor(walk, &self->tensors[i], offsets[i], alignment))
+            return -1;
+        self->by_name[i] = &self->tensors[i];
+    }
+    return s_check_tensors(walk, self);
+}
+
+static int
+s_read_tensors(s_walk_t *walk, verl_gguf_t *self, uint64_t count)
+{
+    if (count > (size_t) (walk->end - walk->at) / LEAST_TENSOR)
+        return s_fail(walk, "the header claims %" PRIu64 " tensors, more than the file holds", count);
+    uint64_t *offsets = calloc(count + 1, sizeof *offsets);
+    self->tensors = calloc(count + 1, sizeof *self->tensors);
+    self->by_name = calloc(count + 1, sizeof(verl_gguf_tensor_t *));
+    int result = 0;
+    if (!offsets || !self->tensors || !self->by_name)
+        result = s_fail(walk, "no memory for the table of tensors");
+    for (uint64_t i = 0; result == 0 && i < count; i++)
+        result = s_read_tensor(walk, &self->tensors[i], &offsets[i]);
+    if (result == 0) {
+        self->tensor_count = (int64_t) count;
+        result = s_place_tensors(walk, self, offsets);
+    }
+    free(offsets);
+    return result;
+}
+
+static int
+s_read_file(s_walk_t *walk, verl_gguf_t *self)
+{
+    uint64_t magic, version, tensors, values;
+    if (s_number(walk, 4, "the header", &magic))
+        return -1;
+    if (magic != 0x46554747u)
+        return s_fail(walk, "this is no GGUF file: it does not begin with \"GGUF\"");
+    if (s_number(walk, 4, "the header", &version))
+        return -1;
+    if (version == 0x02000000u || version == 0x03000000u)
+        return s_fail(walk, "the file is big-endian, which is not supported");
+    if (version != 2 && version != 3)
+        return s_fail(walk, "GGUF version %" PRIu64 " is not supported: 2 and 3 are", version);
+    if (s_number(walk, 8, "the header", &tensors) || s_number(walk, 8, "the header", &values)
+        || s_read_values(walk, self, values))
+        return -1;
+    return s_read_tensors(walk, self, tensors);
+}
+
+verl_gguf_t *
+verl_gguf_open_memory(const void *bytes, size_t size, const char *name, char *error, size_t error_size)
+{
+    verl_gguf_t *self = calloc(1, sizeof *self);
+    if (!self) {
+        snprintf(error, error_size, "%s: no memory to read it", name);
+        return NULL;
+    }
+    s_walk_t walk = {name, bytes, bytes, (const uint8_t *) bytes + size, error, error_size};
+    if (s_read_file(&walk, self))
+        verl_gguf_close(&self);
+    return self;
+}
+
+verl_gguf_t *
+verl_gguf_open(const char *path, char *error, size_t error_size)
+{
+    verl_mapped_t file;
+    if (verl_mapped_open(&file, path, error, error_size))
+        return NULL;
+    verl_gguf_t *self = verl_gguf_open_memory(file.bytes, file.size, path, error, error_size);
+    if (self)
+        self->file = file;
+    else
+        verl_mapped_close(&file);
+    return self;
+}
+
+void
+verl_gguf_close(verl_gguf_t **self_p)
+{
+    verl_gguf_t *self = *self_p;
+    if (!self)
+        return;
+    for (int64_t i = 0; i < self->value_count; i++) {
+        free(self->values[i].key);
+        free(self->values[i].string_at);
+    }
+    free(self->values);
+    free(self->by_key);
+    free(self->tensors);
+    free(self->by_name);
+    verl_mapped_close(&self->file);
+    free(self);
+    *self_p = NULL;
+}
+
+const verl_gguf_value_t *
+verl_gguf_get(const verl_gguf_t *self, const char *key)
+{
+    int64_t low = 0, high = self->value_count;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        int     order = strcmp(self->by_key[middle]->key, key);
+        if (order == 0)
+            return self->by_key[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+int64_t
+verl_gguf_value_count(const verl_gguf_t *self)
+{
+    return self->value_count;
+}
+
+const verl_gguf_value_t *
+verl_gguf_value_at(const verl_gguf_t *self, int64_t index)
+{
+    return index >= 0 && index < self->value_count ? &self->values[index] : NULL;
+}
+
+const char *
+verl_gguf_value_key(const verl_gguf_value_t *value)
+{
+    return value->key;
+}
+
+verl_gguf_type_t
+verl_gguf_value_type(const verl_gguf_value_t *value)
+{
+    return value->type;
+}
+
+verl_gguf_type_t
+verl_gguf_element_type(const verl_gguf_value_t *value)
+{
+    return value->element_type;
+}
+
+int64_t
+verl_gguf_element_count(const verl_gguf_value_t *value)
+{
+    return value->count;
+}
+
+bool
+verl_gguf_element_int(const verl_gguf_value_t *value, int64_t index, int64_t *ret)
+{
+    if (!value || index < 0 || index >= value->count)
+        return false;
+    size_t   size = s_type_size(value->element_type);
+    uint64_t bits = s_little(value->data + (size_t) index * size, size);
+    switch (value->element_type) {
+    case VERL_GGUF_U8:
+    case VERL_GGUF_U16:
+    case VERL_GGUF_U32: *ret = (int64_t) bits; return true;
+    case VERL_GGUF_BOOL: *ret = bits != 0; return true;
+    case VERL_GGUF_I8:  *ret = (int8_t) bits; return true;
+    case VERL_GGUF_I16: *ret = (int16_t) bits; return true;
+    case VERL_GGUF_I32: *ret = (int32_t) bits; return true;
+    case VERL_GGUF_I64: *ret = (int64_t) bits; return true;
+    case VERL_GGUF_U64:
+        if (bits > INT64_MAX)
+            return false;
+        *ret = (int64_t) bits;
+        return true;
+    default: return false;
+    }
+}
+
+bool
+verl_gguf_element_real(const verl_gguf_value_t *value, int64_t index, double *ret)
+{
+    int64_t whole;
+    if (verl_gguf_element_int(value, index, &whole)) {
+        *ret = (double) whole;
+        return true;
+    }
+    if (!value || index < 0 || index >= value->count)
+        return false;
+    if (value->element_type == VERL_GGUF_F32) {
+        float single;
+        memcpy(&single, value->data + index * 4, sizeof single);
+        *ret = (double) single;
+        return true;
+    }
+    if (value->element_type != VERL_GGUF_F64)
+        return false;
+    memcpy(ret, value->data + index * 8, sizeof *ret);
+    return true;
+}
+
+bool
+verl_gguf_element_string(const verl_gguf_value_t *value, int64_t index, verl_gguf_string_t *ret)
+{
+    if (!value || index < 0 || index >= value->count || value->element_type != VERL_GGUF_STRING)
+        return false;
+    const uint8_t *at = value->data + (value->string_at ? value->string_at[index] : 0);
+    *ret = (verl_gguf_string_t) {(const char *) at + 8, (size_t) s_little(at, 8)};
+    return true;
+}
+
+static const verl_gguf_value_t *
+s_single(const verl_gguf_t *self, const char *key)
+{
+    const verl_gguf_value_t *value = verl_gguf_get(self, key);
+    return value && value->type != VERL_GGUF_ARRAY ? value : NULL;
+}
+
+bool
+verl_gguf_int(const verl_gguf_t *self, const char *key, int64_t *ret)
+{
+    return verl_gguf_element_int(s_single(self, key), 0, ret);
+}
+
+bool
+verl_gguf_real(const verl_gguf_t *self, const char *key, double *ret)
+{
+    return verl_gguf_element_real(s_single(self, key), 0, ret);
+}
+
+bool
+verl_gguf_string(const verl_gguf_t *self, const char *key, verl_gguf_string_t *ret)
+{
+    return verl_gguf_element_string(s_single(self, key), 0, ret);
+}
+
+int64_t
+verl_gguf_tensor_count(const verl_gguf_t *self)
+{
+    return self->tensor_count;
+}
+
+const verl_gguf_tensor_t *
+verl_gguf_tensor_at(const verl_gguf_t *self, int64_t index)
+{
+    return index >= 0 && index < self->tensor_count ? &self->tensors[index] : NULL;
+}
+
+const verl_gguf_tensor_t *
+verl_gguf_tensor(const verl_gguf_t *self, const char *name)
+{
+    int64_t low = 0, high = self->tensor_count;
+    while (low < high) {
+        int64_t middle = (low + high) / 2;
+        int     order = strcmp(self->by_name[middle]->name, name);
+        if (order == 0)
+            return self->by_name[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
