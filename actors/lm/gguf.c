@@ -81,7 +81,7 @@ s_number(s_walk_t *walk, size_t size, const char *what, uint64_t *ret)
 static int
 s_skip_string(s_walk_t *walk, const char *what, verl_gguf_string_t *ret)
 {
-    uint64_t size;
+    uint64_t size = 0;
     if (s_number(walk, 8, what, &size))
         return -1;
     if (size > (size_t) (walk->end - walk->at))
@@ -131,7 +131,7 @@ s_read_strings(s_walk_t *walk, verl_gguf_value_t *value)
 static int
 s_read_array(s_walk_t *walk, verl_gguf_value_t *value)
 {
-    uint64_t type, count;
+    uint64_t type = 0, count = 0;
     if (s_number(walk, 4, value->key, &type) || s_number(walk, 8, value->key, &count))
         return -1;
     size_t size = type == VERL_GGUF_STRING ? 8 : s_type_size(type);
@@ -151,8 +151,8 @@ s_read_array(s_walk_t *walk, verl_gguf_value_t *value)
 static int
 s_read_value(s_walk_t *walk, verl_gguf_value_t *value)
 {
-    verl_gguf_string_t key, ignored;
-    uint64_t           type;
+    verl_gguf_string_t key = {NULL, 0}, ignored;
+    uint64_t           type = 0;
     if (s_name(walk, "the key of a metadata entry", MAX_KEY, &key))
         return -1;
     value->key = strndup(key.data, key.size);
@@ -225,7 +225,7 @@ s_read_values(s_walk_t *walk, verl_gguf_t *self, uint64_t count)
 static int
 s_read_shape(s_walk_t *walk, verl_gguf_tensor_t *tensor)
 {
-    uint64_t dims, extent;
+    uint64_t dims = 0, extent;
     if (s_number(walk, 4, tensor->name, &dims))
         return -1;
     if (dims < 1 || dims > 4)
@@ -247,8 +247,8 @@ s_read_shape(s_walk_t *walk, verl_gguf_tensor_t *tensor)
 static int
 s_read_tensor(s_walk_t *walk, verl_gguf_tensor_t *tensor, uint64_t *ret_offset)
 {
-    verl_gguf_string_t name;
-    uint64_t           type;
+    verl_gguf_string_t name = {NULL, 0};
+    uint64_t           type = 0;
     if (s_name(walk, "the name of a tensor", MAX_NAME, &name))
         return -1;
     memcpy(tensor->name, name.data, name.size);
@@ -313,7 +313,7 @@ s_alignment(s_walk_t *walk, const verl_gguf_t *self, uint64_t *ret)
 static int
 s_place_tensors(s_walk_t *walk, verl_gguf_t *self, const uint64_t *offsets)
 {
-    uint64_t alignment;
+    uint64_t alignment = 1;
     if (s_alignment(walk, self, &alignment))
         return -1;
     uint64_t pad = (alignment - (uint64_t) (walk->at - walk->start) % alignment) % alignment;
@@ -352,7 +352,7 @@ s_read_tensors(s_walk_t *walk, verl_gguf_t *self, uint64_t count)
 static int
 s_read_file(s_walk_t *walk, verl_gguf_t *self)
 {
-    uint64_t magic, version, tensors, values;
+    uint64_t magic = 0, version = 0, tensors = 0, values = 0;
     if (s_number(walk, 4, "the header", &magic))
         return -1;
     if (magic != 0x46554747u)
