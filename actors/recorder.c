@@ -1,0 +1,250 @@
+// recorder.c: writes columns as JSON lines, one a row, in batch order: {"batch": 3, "row": 0, "response": "85", …}.
+//
+// Each batch stands in the file once: what the file already holds of the first batch that this incarnation takes, and
+// of later ones, is cut off before anything is written, and so is a last line that was never finished.
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <verl.h>
+
+typedef struct {
+    FILE *file;                             // NULL until the first batch
+} recorder_t;
+
+typedef struct {
+    const char    *file;
+    verl_strings_t columns;
+} recorder_options_t;
+
+static const verl_option_t s_options[] = {
+    VERL_STRING(recorder_options_t, file, NULL, "file in the run directory, such as \"samples.jsonl\""),
+    VERL_OPTION_OF(STRINGS, recorder_options_t, columns, "columns to write, in this order"),
+    VERL_OPTIONS_END
+};
+
+// ---------------------------------------------------------------------------------------------------------------
+// JSON
+
+// Bytes of the well-formed UTF-8 sequence at text, or 0 (RFC 3629: no surrogates, no long forms, at most U+10FFFF).
+static size_t
+s_utf8_length(const uint8_t *text, size_t bytes)
+{
+    static const struct { uint8_t low, high, second_low, second_high, length; } forms[] = {
+        { 0x00, 0x7f, 0, 0, 1 },          { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
+        { 0xe1, 0xec, 0x80, 0xbf, 3 },    { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
+        { 0xf0, 0xf0, 0x90, 0xbf, 4 },    { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
+    };
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if (text[0] < forms[i].low || text[0] > forms[i].high)
+            continue;
+        if (bytes < forms[i].length)
+            return 0;
+        if (forms[i].length > 1 && (text[1] < forms[i].second_low || text[1] > forms[i].second_high))
+            return 0;
+        for (size_t k = 2; k < forms[i].length; k++)
+            if ((text[k] & 0xc0) != 0x80)
+                return 0;
+        return forms[i].length;
+    }
+    return 0;
+}
+
+static void
+s_put_string(FILE *file, const char *text, size_t bytes)
+{
+    const uint8_t *at = (const uint8_t *) text, *end = at + bytes;
+    fputc('"', file);
+    while (at < end) {
+        size_t length = s_utf8_length(at, (size_t) (end - at));
+        if (length == 0)
+            fputs("\\ufffd", file);
+        else if (*at == '"' || *at == '\\')
+            fprintf(file, "\\%c", *at);
+        else if (*at == '\n')
+            fputs("\\n", file);
+        else if (*at < 0x20 || *at == 0x7f)
+            fprintf(file, "\\u%04x", (unsigned) *at);
+        else
+            fwrite(at, 1, length, file);
+        at += length ? length : 1;
+    }
+    fputc('"', file);
+}
+
+// Nine digits bring every f32 back. JSON has no word for what is not finite: null.
+static void
+s_put_real(FILE *file, float value)
+{
+    if (isfinite(value))
+        fprintf(file, "%.9g", (double) value);
+    else
+        fputs("null", file);
+}
+
+static void
+s_put_element(FILE *file, verl_dtype_t dtype, const void *data, int64_t index)
+{
+    if (dtype == VERL_F32) {
+        s_put_real(file, ((const float *) data)[index]);
+    } else if (dtype == VERL_BF16) {
+        uint32_t bits = (uint32_t) ((const uint16_t *) data)[index] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        s_put_real(file, value);
+    } else {
+        int64_t value = dtype == VERL_I64   ? ((const int64_t *) data)[index]
+                        : dtype == VERL_I32 ? ((const int32_t *) data)[index]
+                                            : ((const uint8_t *) data)[index];
+        fprintf(file, "%" PRId64, value);
+    }
+}
+
+// `width` elements from the index'th on: a number where it is one, else an array.
+static void
+s_put_elements(FILE *file, const verl_column_t *column, const void *data, int64_t index)
+{
+    if (column->width != 1)
+        fputc('[', file);
+    for (int64_t i = 0; i < column->width; i++) {
+        if (i > 0)
+            fputs(", ", file);
+        s_put_element(file, column->dtype, data, index + i);
+    }
+    if (column->width != 1)
+        fputc(']', file);
+}
+
+static void
+s_put_value(FILE *file, const verl_column_t *column, int64_t row)
+{
+    const void *data = verl_column_at(column, row);
+    if (column->dtype == VERL_TEXT) {
+        s_put_string(file, data, (size_t) verl_column_length(column, row));
+    } else if (!column->ragged) {
+        s_put_elements(file, column, data, 0);
+    } else {
+        int64_t length = verl_column_length(column, row);
+        fputc('[', file);
+        for (int64_t i = 0; i < length; i++) {
+            if (i > 0)
+                fputs(", ", file);
+            s_put_elements(file, column, data, i * column->width);
+        }
+        fputc(']', file);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The file
+
+// Where the first line of batch `first` or later begins, or the first line that is none of ours or not whole.
+static off_t
+s_end_of_earlier(FILE *file, int64_t first)
+{
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t bytes;
+    off_t end = 0;
+    while ((bytes = getline(&line, &room, file)) > 0) {
+        int64_t batch;
+        if (line[bytes - 1] != '\n' || sscanf(line, "{\"batch\": %" SCNd64, &batch) != 1 || batch >= first)
+            break;
+        end += bytes;
+    }
+    free(line);
+    return end;
+}
+
+// Opens the file, cut before batch `first`.
+static int
+s_open(verl_stage_t *stage, recorder_t *self, const char *name, int64_t first)
+{
+    const char *directory = getenv("VERL_RUN_DIR");
+    char path[4096];
+    if (!directory)
+        return verl_fail(stage, "there is no run directory to write '%s' in (VERL_RUN_DIR is not set)", name);
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int) sizeof path)
+        return verl_fail(stage, "the path '%s/%s' is too long", directory, name);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r+");
+    if (!file) {
+        int reason = errno;
+        if (fd >= 0)
+            close(fd);
+        return verl_fail(stage, "cannot write '%s': %s", path, strerror(reason));
+    }
+    off_t end = s_end_of_earlier(file, first);
+    if (fseeko(file, end, SEEK_SET) != 0 || ftruncate(fd, end) != 0) {
+        int reason = errno;
+        fclose(file);
+        return verl_fail(stage, "cannot cut '%s' before batch %lld: %s", path, (long long) first, strerror(reason));
+    }
+    self->file = file;
+    return 0;
+}
+
+static int
+s_record(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
+{
+    (void) out;
+    recorder_t *self = verl_stage_state(stage);
+    const recorder_options_t *options = verl_stage_options(stage);
+    int64_t batch = verl_batch_id(in);
+    if (!self->file && s_open(stage, self, options->file, batch) != 0)
+        return -1;
+    for (int64_t row = 0; row < verl_batch_rows(in); row++) {
+        fprintf(self->file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);
+        for (int i = 0; i < options->columns.count; i++) {
+            const char *name = options->columns.items[i];
+            fputs(", ", self->file);
+            s_put_string(self->file, name, strlen(name));
+            fputs(": ", self->file);
+            s_put_value(self->file, verl_batch_column(in, name), row);
+        }
+        fputs("}\n", self->file);
+    }
+    if (fflush(self->file) != 0 || ferror(self->file))
+        return verl_fail(stage, "cannot write to '%s': %s", options->file, strerror(errno));
+    return 0;
+}
+
+static void
+s_finish(verl_stage_t *stage)
+{
+    recorder_t *self = verl_stage_state(stage);
+    if (self->file)
+        fclose(self->file);
+    self->file = NULL;
+}
+
+// Whatever the topology says, nothing outside the run directory is written.
+static int
+s_declare(verl_declaration_t *declaration, const void *state, const void *options)
+{
+    (void) state;
+    const recorder_options_t *self = options;
+    const char *file = self->file ? self->file : "";
+    static const char *const taken[] = { "metrics.jsonl", "run.log", "topology.toml", "logs", "checkpoints", "lock" };
+    if (!*file || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
+        verl_declare_error(declaration, "file", "'%s' is no name of a file in the run directory: give one without '/', "
+                           "such as \"samples.jsonl\"", file);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (!strcmp(file, taken[i]))
+            verl_declare_error(declaration, "file", "'%s' is what the run itself writes: another name, such as "
+                               "\"samples.jsonl\", would be right", file);
+    return 0;
+}
+
+VERL_KIND(recorder,
+    .about = "writes columns as JSON lines, one a row, in batch order",
+    .state_size = sizeof(recorder_t),
+    .stages = { { "record", s_record, .about = "writes a batch",
+                  .options_size = sizeof(recorder_options_t), .options = s_options,
+                  .needs = { "*columns" }, .declare = s_declare } },
+    .keeps_state = true, .finish = s_finish)

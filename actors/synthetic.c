@@ -1,0 +1,160 @@
+// synthetic.c: a stage of a given cost, for planning a cluster and for testing the runtime: it takes time, gives bytes
+// and, on demand, goes wrong.
+//
+// What it gives is a pure function of (stage seed, batch, row), so that a reader can check every byte: a row begins
+// with the first eight bytes of its random stream (in the machine's order), the rest repeats the first of them.
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#include <verl.h>
+#include "actors/data/random.h"
+
+enum { MODE_SLEEP, MODE_SPIN };
+
+typedef struct {
+    double  busy_ms, jitter_ms;
+    int     mode;
+    int64_t rows, bytes;
+    int64_t fail_at, crash_at, hang_at;     // batch ids; -1: never
+} synthetic_t;
+
+static const verl_option_t s_options[] = {
+    VERL_REAL(synthetic_t, busy_ms, 0, 0, 1e9, "ms", "time that a batch takes"),
+    VERL_REAL(synthetic_t, jitter_ms, 0, 0, 1e9, "ms", "up to so much more time, uniform, the same in every run"),
+    VERL_CHOICE(synthetic_t, mode, "sleep", "sleep|spin", "whether the time passes asleep or computing"),
+    VERL_INT(synthetic_t, rows, 1, 1, 16777216, "rows", "rows of a batch, where the stage is a source"),
+    VERL_INT(synthetic_t, bytes, 8, 1, 4294967296, "bytes", "payload of a row"),
+    VERL_INT(synthetic_t, fail_at, -1, -1, 1e15, "batch", "batch at which the handler fails; -1: none"),
+    VERL_INT(synthetic_t, crash_at, -1, -1, 1e15, "batch", "batch at which the process dies of a signal; -1: none"),
+    VERL_INT(synthetic_t, hang_at, -1, -1, 1e15, "batch", "batch at which the handler never returns; -1: none"),
+    VERL_OPTIONS_END
+};
+
+#define S_STEP_NS 50000000                  // between two looks at whether the run is being stopped
+
+static int64_t
+s_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void
+s_wait_until(int mode, int64_t when_ns)
+{
+    if (mode == MODE_SPIN) {
+        while (s_now_ns() < when_ns)
+            ;
+        return;
+    }
+    struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) != 0)
+        ;                                   // a signal woke it
+}
+
+// Takes the time that the batch costs. Returns -1 when the run is being stopped.
+static int
+s_be_busy(verl_stage_t *stage, const synthetic_t *self, int64_t batch)
+{
+    int64_t begin = s_now_ns();
+    double ms = self->busy_ms;
+    if (self->jitter_ms > 0) {
+        verl_random_t stream = verl_random_stream(verl_stage_seed(stage), "jitter", batch, 0);
+        ms += self->jitter_ms * verl_random_uniform(&stream);
+    }
+    int64_t end = begin + (int64_t) (ms * 1e6);
+    for (int64_t next = begin + S_STEP_NS; next < end; next += S_STEP_NS) {
+        s_wait_until(self->mode, next);
+        if (verl_progress(stage, (double) (next - begin) / (double) (end - begin)))
+            return -1;
+    }
+    if (end > begin)
+        s_wait_until(self->mode, end);
+    return 0;
+}
+
+static void
+s_crash(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGSEGV);
+    signal(SIGSEGV, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+    raise(SIGSEGV);
+}
+
+static int
+s_misbehave(verl_stage_t *stage, const synthetic_t *self, int64_t batch)
+{
+    if (batch == self->crash_at)
+        s_crash();
+    while (batch == self->hang_at)
+        pause();
+    return batch == self->fail_at ? verl_fail(stage, "fail_at names this batch, %lld", (long long) batch) : 0;
+}
+
+static void
+s_fill_row(uint8_t *row, size_t bytes, uint64_t seed, int64_t batch, int64_t index)
+{
+    verl_random_t stream = verl_random_stream(seed, NULL, batch, index);
+    uint64_t head = verl_random_u64(&stream);
+    memcpy(row, &head, bytes < sizeof head ? bytes : sizeof head);
+    if (bytes > sizeof head)
+        memset(row + sizeof head, row[0], bytes - sizeof head);
+}
+
+// A source is given no rows; it makes them, and names them.
+static int
+s_add_rows(const synthetic_t *self, int64_t batch, verl_batch_t *out)
+{
+    if (verl_batch_set_rows(out, self->rows) != 0)
+        return -1;
+    int64_t *id = verl_batch_add_i64(out, "id");
+    if (!id)
+        return -1;
+    for (int64_t row = 0; row < self->rows; row++)
+        id[row] = batch * self->rows + row;
+    return 0;
+}
+
+static int
+s_work(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
+{
+    const synthetic_t *self = verl_stage_options(stage);
+    int64_t batch = verl_batch_id(in), rows = verl_batch_rows(in);
+    if (s_misbehave(stage, self, batch) != 0 || s_be_busy(stage, self, batch) != 0)
+        return -1;
+    if (rows == 0) {
+        if (s_add_rows(self, batch, out) != 0)
+            return -1;
+        rows = self->rows;
+    }
+    uint8_t *payload = verl_batch_add(out, "payload", VERL_U8, self->bytes);
+    if (!payload)
+        return -1;
+    for (int64_t row = 0; row < rows; row++)
+        s_fill_row(payload + row * self->bytes, (size_t) self->bytes, verl_stage_seed(stage), batch,
+                   verl_batch_first_row(in) + row);
+    return 0;
+}
+
+// Ids are born at a source; a stage that has them upstream leaves them alone.
+static int
+s_declare(verl_declaration_t *declaration, const void *state, const void *options)
+{
+    (void) state;
+    (void) options;
+    if (!verl_declare_has_upstream(declaration, "id"))
+        verl_declare_give(declaration, "id:i64[n]");
+    return 0;
+}
+
+VERL_KIND(synthetic,
+    .about = "takes a given time and gives a given number of bytes",
+    .stages = { { "work", s_work, .about = "works on a batch",
+                  .options_size = sizeof(synthetic_t), .options = s_options,
+                  .gives = { "payload:u8[n]" }, .declare = s_declare } })
