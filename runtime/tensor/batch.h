@@ -74,6 +74,10 @@ int verl_batch_release_blocks(verl_batch_t *batch, verl_block_t *ret);
 // binary's length, is exactly that. Numbers in the memory are little-endian.
 int verl_batch_pack(const verl_batch_t *batch, const char *const *names, const char *const *as, int count,
                     bool with_map, verl_buffer_t *out, verl_error_t *error);
+// The same with all bytes inside: for a file, or for a reader that shares no memory. Columns and maps of 4 GiB and more
+// are refused.
+int verl_batch_pack_inline(const verl_batch_t *batch, const char *const *names, const char *const *as, int count,
+                           bool with_map, verl_buffer_t *out, verl_error_t *error);
 
 // --- unpacked batches
 

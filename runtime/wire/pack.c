@@ -78,9 +78,15 @@ verl_pack_cstr(verl_buffer_t *buffer, const char *text)
 }
 
 int
+verl_pack_bin_head(verl_buffer_t *buffer, size_t size)
+{
+    return s_check_size(buffer, size) || msgpack_pack_bin(S_PACKER(buffer), size) ? -1 : 0;
+}
+
+int
 verl_pack_bin(verl_buffer_t *buffer, const void *bytes, size_t size)
 {
-    if (s_check_size(buffer, size) || msgpack_pack_bin(S_PACKER(buffer), size))
+    if (verl_pack_bin_head(buffer, size))
         return -1;
     return verl_buffer_append(buffer, bytes, size);
 }

@@ -19,4 +19,5 @@ int verl_pack_nil(verl_buffer_t *buffer);
 int verl_pack_str(verl_buffer_t *buffer, const char *bytes, size_t size);   // -1 also where size is above 2^32 - 1
 int verl_pack_cstr(verl_buffer_t *buffer, const char *text);                // NULL is written as nil
 int verl_pack_bin(verl_buffer_t *buffer, const void *bytes, size_t size);   // -1 also where size is above 2^32 - 1
+int verl_pack_bin_head(verl_buffer_t *buffer, size_t size);                 // then size bytes with verl_buffer_append
 #endif
