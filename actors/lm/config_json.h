@@ -8,7 +8,7 @@
 #include "actors/lm/config.h"
 
 // Largest configuration file that is read at all.
-#define VERL_LM_CONFIG_BYTES (4 << 20)
+#define VERL_LM_CONFIG_BYTES (16 << 20)
 
 // Reads and checks a config.json: model_type llama, qwen2 or qwen3, with RoPE under rope_theta and rope_scaling or under
 // rope_parameters. What would change the computation and is not supported (sliding windows that are in use, other
