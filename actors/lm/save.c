@@ -315,9 +315,9 @@ s_sync_parent(const s_saving_t *saving)
 static int
 s_publish(const s_saving_t *saving)
 {
-    if (renameat2(AT_FDCWD, saving->beside, AT_FDCWD, saving->target, RENAME_NOREPLACE) == 0)
+    if (rename(saving->beside, saving->target) == 0)        // also where an empty directory is there
         return s_sync_parent(saving);
-    if (errno != EEXIST)
+    if (errno != EEXIST && errno != ENOTEMPTY)
         return s_fail(saving, "cannot rename %s: %s", saving->beside, strerror(errno));
     if (renameat2(AT_FDCWD, saving->beside, AT_FDCWD, saving->target, RENAME_EXCHANGE) != 0)
         return s_fail(saving, "this file system cannot replace a directory in one step (%s): save to a new one",
@@ -355,7 +355,7 @@ s_set_paths(s_saving_t *saving, const char *dir)
     return 0;
 }
 
-// A target that is there is replaced as a whole, so it must be a directory that holds models: plain files only.
+// A target that is there is replaced as a whole, so it must be the directory of one model, or empty.
 static int
 s_check_target(const s_saving_t *saving)
 {
@@ -363,11 +363,18 @@ s_check_target(const s_saving_t *saving)
     DIR           *listing = opendir(saving->target);
     if (!listing)
         return errno == ENOENT ? 0 : s_fail(saving, "cannot list it: %s", strerror(errno));
-    int result = 0;
-    while (result == 0 && (entry = readdir(listing)))
-        if (entry->d_type == DT_DIR && strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+    int  result = 0;
+    bool empty = true, model = faccessat(dirfd(listing), "config.json", F_OK, 0) == 0;
+    while (result == 0 && (entry = readdir(listing))) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        empty = false;
+        if (entry->d_type == DT_DIR)
             result = s_fail(saving, "it holds a directory (%s), so it is no directory of one model", entry->d_name);
+    }
     closedir(listing);
+    if (result == 0 && !empty && !model)
+        return s_fail(saving, "it holds files and no config.json, so it is no directory of one model");
     return result;
 }
 
@@ -388,7 +395,7 @@ verl_lm_save(const char *dir, const verl_lm_config_t *config, const verl_lm_layo
     int result = s_write_files(&saving);
     if (result == 0)
         result = s_publish(&saving);
-    else if (s_empty(saving.fd) == 0)
+    if (result && s_empty(saving.fd) == 0)
         rmdir(saving.beside);
     close(saving.fd);
     return result;
