@@ -1,0 +1,134 @@
+// readiness.c: which stage may run: data, weights, room; the oldest ready batch goes first. All under the host's lock.
+#include "runtime/actor/host_impl.h"
+#include "runtime/base/clock.h"
+
+int64_t
+verl_seat_after(const seat_t *seat, int64_t batch)
+{
+    const verl_plan_t *plan = seat->host->plan;
+    int64_t next = batch;
+    do
+        next = verl_span_next(&seat->plan->span, plan->steps, next);
+    while (next >= 0 && verl_plan_replica(plan, seat->index, next) != seat->host->config.replica);
+    return next;
+}
+
+int64_t
+verl_seat_wanted_update(const seat_t *seat, int64_t batch)
+{
+    const verl_plan_t *plan = seat->host->plan;
+    if (seat->weights)
+        return verl_plan_version(plan, seat->weights->plan->maker, seat->weights->plan->staleness, batch);
+    if (seat->writer >= 0)
+        return verl_plan_version(plan, seat->host->seats[seat->writer].index, 0, batch);
+    return -1;
+}
+
+// Runs on the part that came, rather than on the whole batch.
+static bool
+s_by_part(const seat_t *seat)
+{
+    return seat->plan->by_part && seat->rows_edge >= 0;
+}
+
+static bool
+s_has_data(const seat_t *seat)
+{
+    if (seat->rows_edge < 0)
+        return seat->next <= seat->granted;
+    for (int i = 0; i < seat->in_count; i++) {
+        const edge_in_t *edge = &seat->in[i];
+        if (edge == seat->weights)
+            continue;
+        int64_t parts = verl_edge_parts(edge, seat->next);
+        if (parts == 0)
+            return false;
+        bool part = s_by_part(seat) && parts > 1 && !edge->through_map;
+        if (part ? !verl_edge_find(edge, seat->next, seat->part) : !verl_edge_whole(edge, seat->next))
+            return false;
+    }
+    return true;
+}
+
+// The version is here, and, for a stage that replaces it, nobody needs the old one any more.
+static bool
+s_has_weights(const seat_t *seat)
+{
+    const host_t *host = seat->host;
+    int64_t update = verl_seat_wanted_update(seat, seat->next);
+    if (seat->weights)
+        return update < 0 || update == seat->version_update || verl_edge_find(seat->weights, update, 0);
+    if (seat->writer >= 0) {
+        int64_t pending = host->seats[seat->writer].next;
+        return update < 0 || pending < 0 || pending > update;
+    }
+    if (seat->plan->handler->writes_weights)
+        for (int i = 0; i < host->seats_count; i++) {
+            const seat_t *reader = &host->seats[i];
+            if (reader->writer >= 0 && &host->seats[reader->writer] == seat && reader->next >= 0 &&
+                reader->next <= seat->next)
+                return false;
+        }
+    return true;
+}
+
+// A stage without live output always has room, so that the oldest batch alive has.
+static bool
+s_has_room(const seat_t *seat)
+{
+    const verl_plan_t *plan = seat->host->plan;
+    int64_t live = atomic_load(&seat->live_bytes);
+    return live == 0 || live + atomic_load(&seat->last_bytes) <= plan->max_bytes / plan->stages_count;
+}
+
+seat_state_t
+verl_seat_state(const seat_t *seat)
+{
+    return seat->next < 0          ? SEAT_OVER
+           : !s_has_data(seat)     ? SEAT_DATA
+           : !s_has_weights(seat)  ? SEAT_WEIGHTS
+           : !s_has_room(seat)     ? SEAT_ROOM
+                                   : SEAT_WORKER;
+}
+
+bool
+verl_seat_changes_state(const seat_t *seat)
+{
+    const host_t *host = seat->host;
+    for (int i = 0; i < host->seats_count; i++)
+        if (host->seats[i].plan->handler->writes_weights)
+            return seat->plan->handler->writes_weights;
+    return true;
+}
+
+// A checkpoint is due before the stages that change the state go on.
+static bool
+s_waits_for_save(const seat_t *seat)
+{
+    const host_t *host = seat->host;
+    return host->save_next >= 0 && seat->next >= host->save_next && verl_seat_changes_state(seat);
+}
+
+seat_t *
+verl_host_pick(host_t *host)
+{
+    seat_t *best = NULL;
+    for (int i = 0; i < host->seats_count; i++) {
+        seat_t *seat = &host->seats[i];
+        if (verl_seat_state(seat) == SEAT_WORKER && !s_waits_for_save(seat) && (!best || seat->next < best->next))
+            best = seat;
+    }
+    return best;
+}
+
+void
+verl_host_account(host_t *host)
+{
+    int64_t now = verl_now();
+    for (int i = 0; i < host->seats_count; i++) {
+        seat_t *seat = &host->seats[i];
+        seat->spent[seat->state] += now - seat->since;
+        seat->since = now;
+        seat->state = seat == host->running ? SEAT_BUSY : verl_seat_state(seat);
+    }
+}

@@ -1,0 +1,70 @@
+// director.h: runs a plan to its end: starts the actors, grants permits, keeps the ledger, sees deaths, writes what the
+// run leaves. The director is never on a tensor's way.
+#ifndef VERL_DIRECTOR_H
+#define VERL_DIRECTOR_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "runtime/base/error.h"
+#include "runtime/topology/plan.h"
+
+// What a stage is doing, for people.
+typedef struct verl_stage_view {
+    const char *name;
+    const char *state;                      // "starting", "preparing", "running", "waiting", "done"
+    int64_t     batch;                      // that it works on, or did last; -1: none yet
+    int64_t     done, total;                // batches
+    int64_t     queue;                      // batches that its dependencies have done and it has not
+    double      age;                        // seconds in the handler that runs now; 0: none does
+    double      progress;                   // of that handler, as it says itself
+} verl_stage_view_t;
+
+typedef struct verl_run_view {
+    int                      stages_count;
+    const verl_stage_view_t *stages;        // in the plan's order
+    int64_t                  done, total;   // batches of the run
+    double                   seconds;       // since the first permit
+} verl_run_view_t;
+
+// Called by the director's thread; all optional. They must not block for long.
+typedef struct verl_observer {
+    void (*step)(void *context, const json_t *metrics);                 // a batch is done everywhere, in order
+    void (*sample)(void *context, const char *stage, int64_t batch, const char *prompt, const char *response,
+                   double score);
+    void (*view)(void *context, const verl_run_view_t *view);           // a few times a second, and at the end
+    void (*log)(void *context, const char *text);
+    void  *context;
+} verl_observer_t;
+
+// How a stage spent its time: shares of the whole, which add to 1.
+typedef struct verl_stage_times {
+    const char *name;
+    int64_t     batches;
+    double      busy, waiting_data, waiting_weights, blocked, waiting_worker;   // shares
+    double      busy_seconds;
+    double      handoff_us;                 // median, from its newest input being ready to its handler's start; 0: unknown
+} verl_stage_times_t;
+
+typedef struct verl_run_result {
+    bool    interrupted;                    // ended early, as the user asked
+    int64_t done;                           // batches
+    double  seconds;
+    char    checkpoint[4096];               // the last one; empty: none
+    int     stages_count;
+    verl_stage_times_t *times;              // freed by verl_run_result_done
+} verl_run_result_t;
+
+typedef struct verl_run_config {
+    const verl_plan_t *plan;                // borrowed
+    const char        *run_directory;       // exists, with topology.toml in it
+    const char        *actor_program;       // path of verl-actor
+    int                signal_fd;           // a signalfd for SIGINT and SIGTERM, which the caller has blocked
+    bool               watched;             // somebody looks at views: ask for them often
+    verl_observer_t    observer;
+} verl_run_config_t;
+
+// Blocks until the run has ended and nothing of it is left. Returns 0 when it is done or was drained on request, -1 with
+// the reason otherwise.
+int  verl_director_run(const verl_run_config_t *config, verl_run_result_t *ret_result, verl_error_t *error);
+void verl_run_result_done(verl_run_result_t *result);
+#endif

@@ -1,0 +1,278 @@
+// ledger.c: see ledger.h.
+#include "runtime/director/ledger.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/clock.h"
+
+#define HANDOFFS 1024
+
+typedef struct entry {                      // of one stage, for one batch
+    bool                 done;
+    int64_t              busy_ns;
+    int                  count;
+    verl_metric_value_t *metrics;
+} entry_t;
+
+typedef struct record {                     // of one batch
+    struct record *next;
+    int64_t        batch;
+    int            pending;                 // stages that are not done
+    int64_t        granted_at;
+    entry_t       *entries;                 // one a stage
+} record_t;
+
+typedef struct stage_sum {
+    int64_t done, last;
+    int64_t handoffs[HANDOFFS];
+    int64_t handoffs_seen;
+} stage_sum_t;
+
+struct verl_ledger {
+    const verl_plan_t *plan;
+    int64_t            granted, taken, done_at;
+    int64_t            skipped;
+    record_t          *records;             // alive ones, by rising batch
+    stage_sum_t       *stages;
+};
+
+verl_ledger_t *
+verl_ledger_new(const verl_plan_t *plan)
+{
+    verl_ledger_t *self = calloc(1, sizeof *self);
+    if (self && !(self->stages = calloc((size_t) plan->stages_count, sizeof *self->stages)))
+        verl_ledger_destroy(&self);
+    if (!self)
+        return NULL;
+    self->plan = plan;
+    self->granted = -1;
+    for (int i = 0; i < plan->stages_count; i++)
+        self->stages[i].last = -1;
+    return self;
+}
+
+static void
+s_record_free(const verl_plan_t *plan, record_t *record)
+{
+    for (int i = 0; i < plan->stages_count; i++) {
+        for (int j = 0; j < record->entries[i].count; j++)
+            free(record->entries[i].metrics[j].name);
+        free(record->entries[i].metrics);
+    }
+    free(record->entries);
+    free(record);
+}
+
+void
+verl_ledger_destroy(verl_ledger_t **ledger_p)
+{
+    verl_ledger_t *self = *ledger_p;
+    if (!self)
+        return;
+    *ledger_p = NULL;
+    for (record_t *record = self->records, *next; record; record = next) {
+        next = record->next;
+        s_record_free(self->plan, record);
+    }
+    free(self->stages);
+    free(self);
+}
+
+// --- permits ------------------------------------------------------------------------------------------------------
+
+int64_t
+verl_ledger_grantable(const verl_ledger_t *self)
+{
+    int64_t done = self->taken;
+    for (const record_t *record = self->records; record && !record->pending; record = record->next)
+        done++;
+    int64_t last = verl_plan_last(self->plan), most = done + self->plan->max_in_flight - 1;
+    return most < last ? most : last;
+}
+
+static record_t *
+s_record_new(const verl_plan_t *plan, int64_t batch)
+{
+    record_t *record = calloc(1, sizeof *record);
+    if (record && !(record->entries = calloc((size_t) plan->stages_count, sizeof *record->entries))) {
+        free(record);
+        return NULL;
+    }
+    if (!record)
+        return NULL;
+    record->batch = batch;
+    record->granted_at = verl_now();
+    for (int i = 0; i < plan->stages_count; i++)
+        record->pending += verl_span_has(&plan->stages[i].span, plan->steps, batch);
+    return record;
+}
+
+void
+verl_ledger_grant(verl_ledger_t *self, int64_t last)
+{
+    record_t **link = &self->records;
+    while (*link)
+        link = &(*link)->next;
+    while (self->granted < last) {
+        record_t *record = s_record_new(self->plan, self->granted + 1);
+        if (!record)
+            return;                         // tried again with the next batch that is done
+        *link = record;
+        link = &record->next;
+        self->granted++;
+    }
+}
+
+int64_t
+verl_ledger_granted(const verl_ledger_t *self)
+{
+    return self->granted;
+}
+
+int64_t
+verl_ledger_done(const verl_ledger_t *self)
+{
+    return self->taken;
+}
+
+int64_t
+verl_ledger_stage_done(const verl_ledger_t *self, int stage)
+{
+    return self->stages[stage].done;
+}
+
+int64_t
+verl_ledger_stage_last(const verl_ledger_t *self, int stage)
+{
+    return self->stages[stage].last;
+}
+
+int64_t
+verl_ledger_skipped(const verl_ledger_t *self)
+{
+    return self->skipped;
+}
+
+// --- entering -----------------------------------------------------------------------------------------------------
+
+static int
+s_read_metrics(entry_t *entry, verl_reader_t *reader, verl_error_t *error)
+{
+    uint32_t count, fields;
+    if (verl_read_array(reader, &count) || count > 65536)
+        return verl_error_set(error, "a report's metrics are malformed");
+    entry->metrics = calloc(count ? count : 1, sizeof *entry->metrics);
+    if (!entry->metrics)
+        return verl_error_set(error, "out of memory");
+    for (uint32_t i = 0; i < count; i++) {
+        verl_metric_value_t *metric = &entry->metrics[i];
+        char name[256];
+        if (verl_read_array(reader, &fields) || fields != 3 || verl_read_cstr(reader, name, sizeof name) ||
+            verl_read_real(reader, &metric->value) || verl_read_real(reader, &metric->weight))
+            return verl_error_set(error, "a report's metrics are malformed");
+        if (!(metric->name = strdup(name)))
+            return verl_error_set(error, "out of memory");
+        entry->count++;
+    }
+    return 0;
+}
+
+int
+verl_ledger_enter(verl_ledger_t *self, int stage, int64_t batch, bool skipped, int64_t busy_ns, int64_t handoff_ns,
+                  verl_reader_t *metrics, verl_error_t *error)
+{
+    record_t *record = self->records;
+    while (record && record->batch != batch)
+        record = record->next;
+    const char *name = self->plan->stages[stage].name;
+    if (!record || !verl_span_has(&self->plan->stages[stage].span, self->plan->steps, batch))
+        return verl_error_set(error, "stage %s reports batch %lld, which it was not given", name, (long long) batch);
+    entry_t *entry = &record->entries[stage];
+    if (entry->done)
+        return verl_error_set(error, "stage %s reports batch %lld twice", name, (long long) batch);
+    if (s_read_metrics(entry, metrics, error))
+        return -1;
+    stage_sum_t *sum = &self->stages[stage];
+    entry->done = true;
+    entry->busy_ns = busy_ns;
+    record->pending--;
+    self->skipped += skipped;
+    sum->done++;
+    sum->last = batch > sum->last ? batch : sum->last;
+    if (handoff_ns > 0)
+        sum->handoffs[sum->handoffs_seen++ % HANDOFFS] = handoff_ns;
+    return 0;
+}
+
+static int
+s_compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *) a, y = *(const int64_t *) b;
+    return (x > y) - (x < y);
+}
+
+double
+verl_ledger_handoff(const verl_ledger_t *self, int stage)
+{
+    const stage_sum_t *sum = &self->stages[stage];
+    int64_t sorted[HANDOFFS], count = sum->handoffs_seen < HANDOFFS ? sum->handoffs_seen : HANDOFFS;
+    if (!count)
+        return 0;
+    memcpy(sorted, sum->handoffs, (size_t) count * sizeof *sorted);
+    qsort(sorted, (size_t) count, sizeof *sorted, s_compare);
+    return (double) sorted[count / 2] / 1e3;
+}
+
+// --- metrics ------------------------------------------------------------------------------------------------------
+
+// Stages that see the closing batch work on held-out data: their metrics stand apart. Where two stages give one name, the
+// second one's gets its stage's name before it.
+static void
+s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_value_t *metric)
+{
+    char name[600];
+    double value = verl_metric_reduced(metric);
+    bool held_out = stage->span.closing && strncmp(metric->name, "val", 3) != 0;
+    snprintf(name, sizeof name, "%s%s", held_out ? "val/" : "", metric->name);
+    if (json_object_get(line, name))
+        snprintf(name, sizeof name, "%s%s/%s", held_out ? "val/" : "", stage->name, metric->name);
+    // JSON has no NaN: null says that there was a value and that it was none.
+    json_object_set_new(line, name, isfinite(value) ? json_real(value) : json_null());
+}
+
+static json_t *
+s_line(verl_ledger_t *self, const record_t *record)
+{
+    const verl_plan_t *plan = self->plan;
+    int64_t now = verl_now();
+    json_t *line = json_object();
+    json_object_set_new(line, "step", json_integer(record->batch));
+    for (int i = 0; i < plan->stages_count; i++)
+        for (int j = 0; j < record->entries[i].count; j++)
+            s_add_metric(line, &plan->stages[i], &record->entries[i].metrics[j]);
+    for (int i = 0; i < plan->stages_count; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "timing_s/%s", plan->stages[i].name);
+        if (record->entries[i].done)
+            json_object_set_new(line, name, json_real((double) record->entries[i].busy_ns / 1e9));
+    }
+    json_object_set_new(line, "timing_s/step",
+                        json_real((double) (now - (self->done_at ? self->done_at : record->granted_at)) / 1e9));
+    json_object_set_new(line, "timing_s/in_flight", json_real((double) (now - record->granted_at) / 1e9));
+    self->done_at = now;
+    return line;
+}
+
+json_t *
+verl_ledger_take(verl_ledger_t *self)
+{
+    record_t *record = self->records;
+    if (!record || record->pending)
+        return NULL;
+    json_t *line = s_line(self, record);
+    self->records = record->next;
+    self->taken++;
+    s_record_free(self->plan, record);
+    return line;
+}
