@@ -25,7 +25,7 @@ static const verl_option_t s_options[] = {
     VERL_REAL(synthetic_t, jitter_ms, 0, 0, 1e9, "ms", "up to so much more time, uniform, the same in every run"),
     VERL_CHOICE(synthetic_t, mode, "sleep", "sleep|spin", "whether the time passes asleep or computing"),
     VERL_INT(synthetic_t, rows, 1, 1, 16777216, "rows", "rows of a batch, where the stage is a source"),
-    VERL_INT(synthetic_t, bytes, 8, 1, 4294967296, "bytes", "payload of a row"),
+    VERL_INT(synthetic_t, bytes, 8, 0, 4294967296, "bytes", "payload of a row"),
     VERL_INT(synthetic_t, fail_at, -1, -1, 1e15, "batch", "batch at which the handler fails; -1: none"),
     VERL_INT(synthetic_t, crash_at, -1, -1, 1e15, "batch", "batch at which the process dies of a signal; -1: none"),
     VERL_INT(synthetic_t, hang_at, -1, -1, 1e15, "batch", "batch at which the handler never returns; -1: none"),
@@ -107,7 +107,7 @@ s_fill_row(uint8_t *row, size_t bytes, uint64_t seed, int64_t batch, int64_t ind
         memset(row + sizeof head, row[0], bytes - sizeof head);
 }
 
-// A source is given no rows; it makes them, and names them.
+// A source makes rows, and names them.
 static int
 s_add_rows(const synthetic_t *self, int64_t batch, verl_batch_t *out)
 {
@@ -128,7 +128,7 @@ s_work(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
     int64_t batch = verl_batch_id(in), rows = verl_batch_rows(in);
     if (s_misbehave(stage, self, batch) != 0 || s_be_busy(stage, self, batch) != 0)
         return -1;
-    if (rows == 0) {
+    if (verl_batch_rows(out) < 0) {         // a source: it was given none
         if (s_add_rows(self, batch, out) != 0)
             return -1;
         rows = self->rows;
