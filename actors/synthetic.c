@@ -157,4 +157,4 @@ VERL_KIND(synthetic,
     .about = "takes a given time and gives a given number of bytes",
     .stages = { { "work", s_work, .about = "works on a batch",
                   .options_size = sizeof(synthetic_t), .options = s_options,
-                  .gives = { "payload:u8[n]" }, .declare = s_declare } })
+                  .gives = { "payload:u8[n,bytes]" }, .declare = s_declare } })

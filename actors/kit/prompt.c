@@ -1,0 +1,74 @@
+// prompt.c: see prompt.h.
+#include "actors/kit/prompt.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int
+verl_prompter_init(verl_prompter_t *self, const char *path, char *error, size_t error_size)
+{
+    *self = (verl_prompter_t) { .tokenizer = verl_tokenizer_open(path, error, error_size), .path = strdup(path) };
+    if (self->tokenizer && self->path)
+        return 0;
+    if (self->tokenizer)
+        snprintf(error, error_size, "no memory for the path '%s'", path);
+    verl_prompter_done(self);
+    return -1;
+}
+
+void
+verl_prompter_done(verl_prompter_t *self)
+{
+    verl_tokenizer_close(&self->tokenizer);
+    free(self->path);
+    *self = (verl_prompter_t) { 0 };
+}
+
+static int
+s_encode_chat(verl_prompter_t *self, const char *text, size_t bytes, verl_token_ids_t *ids, char *error,
+              size_t error_size)
+{
+    (void) text;
+    (void) bytes;
+    (void) ids;
+    snprintf(error, error_size, "'%s': its chat template cannot be used in this build", self->path);
+    return -1;
+}
+
+int
+verl_prompter_encode(verl_prompter_t *self, int template_choice, const char *text, size_t bytes,
+                     verl_token_ids_t *ids, char *error, size_t error_size)
+{
+    if (template_choice == VERL_TEMPLATE_CHAT)
+        return s_encode_chat(self, text, bytes, ids, error, error_size);
+    return verl_tokenizer_encode(self->tokenizer, text, bytes,
+                                 VERL_TOKENIZER_ADD_SPECIAL | VERL_TOKENIZER_PARSE_SPECIAL, ids, error, error_size);
+}
+
+int
+verl_prompter_encode_response(verl_prompter_t *self, const char *text, size_t bytes, int32_t stop,
+                              verl_token_ids_t *ids, char *error, size_t error_size)
+{
+    size_t before = ids->count;
+    if (verl_tokenizer_encode(self->tokenizer, text, bytes, VERL_TOKENIZER_PARSE_SPECIAL, ids, error, error_size) != 0)
+        return -1;
+    if (stop < 0)
+        stop = verl_tokenizer_eos(self->tokenizer);
+    if (stop < 0 || (ids->count > before && ids->data[ids->count - 1] == stop))
+        return 0;
+    if (verl_token_ids_add(ids, stop) == 0)
+        return 0;
+    snprintf(error, error_size, "no memory for the ids of a response");
+    return -1;
+}
+
+int
+verl_prompter_space(const char *path, char space[VERL_SPACE_SIZE], char *error, size_t error_size)
+{
+    uint64_t hash;
+    if (verl_tokenizer_hash(path, &hash, error, error_size) != 0)
+        return -1;
+    snprintf(space, VERL_SPACE_SIZE, "tokenizer-%016" PRIx64, hash);
+    return 0;
+}

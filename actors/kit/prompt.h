@@ -1,0 +1,38 @@
+// prompt.h: from a prompt as data (text, or a conversation) to token ids, in the one place where ids are born.
+//
+// A loader with a tokenizer and a policy without prompt ids upstream both use it, so that both give the same ids.
+#ifndef VERL_KIT_PROMPT_H
+#define VERL_KIT_PROMPT_H
+#include <stddef.h>
+#include <stdint.h>
+#include "actors/text/tokenizer.h"
+
+#define VERL_TEMPLATE_CHOICES "none|chat"
+enum { VERL_TEMPLATE_NONE, VERL_TEMPLATE_CHAT };
+
+typedef struct verl_prompter {
+    verl_tokenizer_t *tokenizer;
+    struct verl_prompter_chat *chat;        // the chat template, once it was needed
+    char             *path;                 // of the tokenizer
+} verl_prompter_t;
+
+// Names the tokenizer; nothing is loaded before its first use. 0, or -1 with one sentence. Zeroed memory is an empty
+// one; done accepts it.
+int  verl_prompter_init(verl_prompter_t *self, const char *path, char *error, size_t error_size);
+void verl_prompter_done(verl_prompter_t *self);
+
+// Appends the ids of a prompt. VERL_TEMPLATE_NONE: of the text as it is, with what the tokenizer's post-processor adds
+// (a bos). VERL_TEMPLATE_CHAT: of the conversation (text is one message of the user) as the chat template writes it,
+// up to where the assistant begins. Returns 0, or -1 with one sentence.
+int verl_prompter_encode(verl_prompter_t *self, int template_choice, const char *text, size_t bytes,
+                         verl_token_ids_t *ids, char *error, size_t error_size);
+
+// Appends the ids of a response, with the stop token behind it unless it is there (`stop`; -1: the tokenizer's eos,
+// where it has one).
+int verl_prompter_encode_response(verl_prompter_t *self, const char *text, size_t bytes, int32_t stop,
+                                  verl_token_ids_t *ids, char *error, size_t error_size);
+
+// The id space of the tokenizer at path, for verl_declare_space: 0, or -1 with one sentence.
+#define VERL_SPACE_SIZE 32
+int verl_prompter_space(const char *path, char space[VERL_SPACE_SIZE], char *error, size_t error_size);
+#endif

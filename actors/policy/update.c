@@ -1,0 +1,222 @@
+// update.c: one batch of learning: passes over it, mini-batches of whole groups, one optimizer step for each.
+//
+// The weights change only in optimizer steps, and a step with a gradient that is not finite is refused, naming the row:
+// the weights are then those of the last good step.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "actors/data/random.h"
+#include "actors/kit/measure.h"
+#include "actors/policy/policy.h"
+
+typedef struct {
+    verl_policy_lesson_t lesson;
+    int64_t             *starts;            // [groups + 1] first row of each group
+    int64_t              groups;
+    int64_t             *turn;              // [groups] the order that they come in
+    int64_t             *order;             // [rows] of the mini-batch that is learned
+    verl_metrics_t       metrics;
+} update_t;
+
+// ---------------------------------------------------------------------------------------------------------------
+// Groups and mini-batches
+
+// Rows belong together by `group`, or, without it, by a prompt that they share.
+static int
+s_find_groups(update_t *self, verl_stage_t *stage, const verl_batch_t *in)
+{
+    const verl_column_t *group = verl_batch_column(in, "group");
+    const verl_rows_t *rows = &self->lesson.rows;
+    if (group && !verl_column_is_number(group))
+        return verl_fail(stage, "column group is not i64[n]");
+    self->starts = calloc((size_t) rows->count + 1, sizeof *self->starts);
+    self->turn = calloc((size_t) rows->count + 1, sizeof *self->turn);
+    self->order = calloc((size_t) rows->count + 1, sizeof *self->order);
+    if (!self->starts || !self->turn || !self->order)
+        return verl_fail(stage, "no memory for %lld rows", (long long) rows->count);
+    for (int64_t row = 0; row < rows->count; row++) {
+        bool same = row > 0 && (group ? verl_column_number(group, row) == verl_column_number(group, row - 1)
+                                      : verl_rows_same_prompt(rows, row, row - 1));
+        if (!same)
+            self->starts[self->groups++] = row;
+    }
+    self->starts[self->groups] = rows->count;
+    return 0;
+}
+
+// The next mini-batch: whole groups from *turn on until it has mini_batch rows. Returns its number of rows.
+static int64_t
+s_next(update_t *self, int64_t mini_batch, int64_t *turn)
+{
+    int64_t count = 0;
+    while (*turn < self->groups && (mini_batch == 0 || count < mini_batch)) {
+        int64_t group = self->turn[(*turn)++];
+        for (int64_t row = self->starts[group]; row < self->starts[group + 1]; row++)
+            self->order[count++] = row;
+    }
+    return count;
+}
+
+static void
+s_order_groups(update_t *self, verl_stage_t *stage, int64_t batch, int64_t pass)
+{
+    const verl_policy_update_t *options = verl_stage_options(stage);
+    for (int64_t group = 0; group < self->groups; group++)
+        self->turn[group] = group;
+    if (options->shuffle)
+        verl_random_permutation(verl_random_key(verl_stage_seed(stage), "mini_batches"),
+                                batch * options->passes + pass, self->turn, self->groups);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Steps
+
+static double
+s_rate(verl_stage_t *stage, const update_t *self)
+{
+    const verl_policy_t *policy = verl_stage_state(stage);
+    const verl_policy_update_t *options = verl_stage_options(stage);
+    int64_t rows = self->lesson.rows.count, mini = options->mini_batch > 0 ? options->mini_batch : rows;
+    verl_schedule_t schedule = {
+        .type = (verl_schedule_type_t) options->schedule, .warmup = options->warmup_steps,
+        .min_ratio = options->min_lr_ratio,
+        .total = options->total_steps > 0 ? options->total_steps
+                                          : verl_stage_steps(stage) * options->passes * ((rows + mini - 1) / mini),
+    };
+    return options->lr * verl_schedule_factor(&schedule, policy->optimizer.step);
+}
+
+static bool
+s_is_finite(const float *vector, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(vector[i]))
+            return false;
+    return true;
+}
+
+// Says which row it was that made a gradient that is not finite.
+static int
+s_accuse(verl_stage_t *stage, update_t *self, int64_t count, const char *reason)
+{
+    const verl_policy_t *policy = verl_stage_state(stage);
+    for (int64_t i = 0; i < count; i++) {
+        if (verl_policy_totals(&self->lesson, &self->order[i], 1).tokens == 0)
+            continue;
+        if (verl_policy_gradient(stage, &self->lesson, &self->order[i], 1, NULL) != 0)
+            return -1;
+        if (!s_is_finite(policy->gradient, verl_lm_layout(policy->lm)->total))
+            return verl_fail(stage, "row %lld: its gradient is not finite (%s); the weights are unchanged by this step",
+                             (long long) self->order[i], reason);
+    }
+    return verl_fail(stage, "the gradient of a mini-batch of %lld rows from row %lld on is not finite (%s); the weights "
+                     "are unchanged by this step", (long long) count, (long long) self->order[0], reason);
+}
+
+static int
+s_step(verl_stage_t *stage, update_t *self, int64_t count)
+{
+    verl_policy_t *policy = verl_stage_state(stage);
+    const verl_policy_update_t *options = verl_stage_options(stage);
+    verl_adamw_options_t how = { .lr = s_rate(stage, self), .beta1 = options->beta1, .beta2 = options->beta2,
+                                 .eps = options->eps, .weight_decay = options->weight_decay,
+                                 .max_norm = options->grad_clip };
+    char error[512];
+    double norm = 0;
+    if (verl_policy_gradient(stage, &self->lesson, self->order, count, &self->metrics) != 0)
+        return -1;
+    if (verl_lm_optimizer_step(&policy->optimizer, &policy->config, verl_lm_layout(policy->lm), &how, policy->params,
+                               policy->gradient, (int) policy->threads, &norm, error, sizeof error) != 0)
+        return s_accuse(stage, self, count, error);
+    policy->changed = true;
+    if (verl_lm_weights_changed(policy->lm) != 0)
+        return verl_fail(stage, "no memory for the rounded parameters");
+    verl_metrics_add(&self->metrics, "actor/grad_norm", norm, 1);
+    verl_metrics_add(&self->metrics, "actor/lr", how.lr, 1);
+    return 0;
+}
+
+// Returns the number of steps taken, or -1.
+static int64_t
+s_pass(verl_stage_t *stage, update_t *self, int64_t batch, int64_t pass)
+{
+    const verl_policy_update_t *options = verl_stage_options(stage);
+    int64_t turn = 0, steps = 0;
+    s_order_groups(self, stage, batch, pass);
+    while (turn < self->groups) {
+        int64_t count = s_next(self, options->mini_batch, &turn);
+        if (verl_policy_totals(&self->lesson, self->order, count).tokens == 0) {
+            verl_log(stage, "batch %lld: a mini-batch of %lld rows has no token to learn from and is left out",
+                     (long long) batch, (long long) count);
+            continue;
+        }
+        if (s_step(stage, self, count) != 0)
+            return -1;
+        steps++;
+        double done = ((double) pass + (double) turn / (double) self->groups) / (double) options->passes;
+        if (done < 1 && verl_progress(stage, done))
+            return -1;
+    }
+    return steps;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The handler
+
+// Imitation is no policy gradient: the same figures under the names that supervised training has.
+static void
+s_report(verl_stage_t *stage, update_t *self)
+{
+    static const char *const names[][2] = { { "actor/pg_loss", "train/loss" }, { "actor/grad_norm", "train/grad_norm" },
+                                            { "actor/lr", "train/lr" },        { "actor/entropy", "train/entropy" } };
+    double tokens = 0;
+    bool imitates = verl_policy_loss_needs(self->lesson.loss.loss) == 0;
+    for (size_t i = 0; imitates && i < self->metrics.count; i++)
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (strcmp(self->metrics.items[i].name, names[k][0]) == 0)
+                memcpy(self->metrics.items[i].name, names[k][1], strlen(names[k][1]) + 1);
+    for (int64_t row = 0; row < self->lesson.rows.count; row++)
+        tokens += (double) (verl_column_length(self->lesson.rows.prompt_ids, row) +
+                            verl_rows_length(&self->lesson.rows, row));
+    verl_metrics_add(&self->metrics, "perf/total_num_tokens", tokens, 1);
+    verl_measure_report(stage, &self->metrics);
+}
+
+static int
+s_update(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
+{
+    const verl_policy_t *policy = verl_stage_state(stage);
+    const verl_policy_update_t *options = verl_stage_options(stage);
+    if (!policy->params || !policy->gradient)
+        return verl_fail(stage, "the weights of this actor are another's published version, which cannot be updated here");
+    if (verl_policy_lesson_init(&self->lesson, stage, in) != 0 || s_find_groups(self, stage, in) != 0)
+        return -1;
+    int64_t steps = 0;
+    for (int64_t pass = 0; pass < options->passes; pass++) {
+        int64_t taken = s_pass(stage, self, verl_batch_id(in), pass);
+        if (taken < 0)
+            return -1;
+        steps += taken;
+    }
+    if (steps == 0)
+        return verl_fail(stage, "none of the %lld rows has a token to learn from: every response is empty or masked out",
+                         (long long) self->lesson.rows.count);
+    s_report(stage, self);
+    return 0;
+}
+
+int
+verl_policy_run_update(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
+{
+    (void) out;
+    update_t *self = calloc(1, sizeof *self);
+    if (!self)
+        return verl_fail(stage, "no memory for a batch's figures");
+    int rc = s_update(stage, self, in);
+    verl_policy_lesson_done(&self->lesson);
+    free(self->starts);
+    free(self->turn);
+    free(self->order);
+    free(self);
+    return rc;
+}
