@@ -1,0 +1,290 @@
+// node.c: see node.h.
+#include "runtime/director/node.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "runtime/actor/host.h"
+#include "runtime/bulk/server.h"
+
+#define NODE_FD 3                           // in the actor's process
+
+extern char **environ;
+
+typedef struct member {
+    struct member     *next;
+    verl_instance_t    instance;
+    int                pidfd;
+    pthread_t          thread;
+    atomic_bool        thread_ended;
+    verl_host_config_t host;
+    verl_error_t       error;               // of a thread that could not begin
+} member_t;
+
+struct verl_node {
+    const verl_plan_t  *plan;
+    const char         *run_id, *run_directory, *actor_program;
+    void               *zmq;
+    int                 epoll_fd;
+    verl_bulk_server_t *bulk;
+    member_t           *members;
+};
+
+verl_node_t *
+verl_node_new(const verl_plan_t *plan, const char *run_id, const char *run_directory, const char *actor_program,
+              void *zmq, int epoll_fd, verl_error_t *error)
+{
+    verl_node_t *self = calloc(1, sizeof *self);
+    if (!self) {
+        verl_error_set(error, "out of memory");
+        return NULL;
+    }
+    *self = (verl_node_t) { .plan = plan, .run_id = run_id, .run_directory = run_directory,
+                            .actor_program = actor_program, .zmq = zmq, .epoll_fd = epoll_fd };
+    self->bulk = verl_bulk_server_new(0, error);
+    if (!self->bulk)
+        verl_node_destroy(&self);
+    return self;
+}
+
+// --- starting -----------------------------------------------------------------------------------------------------
+
+static int
+s_open_log(const verl_node_t *self, const verl_plan_actor_t *actor, int64_t replica, char *path, size_t size)
+{
+    if (actor->replicas > 1)
+        snprintf(path, size, "%s/logs/%s.%lld.log", self->run_directory, actor->name, (long long) replica);
+    else
+        snprintf(path, size, "%s/logs/%s.log", self->run_directory, actor->name);
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+static int
+s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
+{
+    char label[300], replica[24], parent[24];
+    const verl_instance_t *instance = &member->instance;
+    snprintf(label, sizeof label, "%s#%llu", self->plan->actors[instance->actor].name,
+             (unsigned long long) instance->incarnation);
+    snprintf(replica, sizeof replica, "%lld", (long long) instance->replica);
+    snprintf(parent, sizeof parent, "%d", getpid());
+    char *arguments[] = { (char *) "verl-actor", label, (char *) "--replica", replica, (char *) "--run-id",
+                          (char *) self->run_id, (char *) "--run-dir", (char *) self->run_directory,
+                          (char *) "--parent", parent, NULL };
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, log, 1);
+    posix_spawn_file_actions_adddup2(&actions, log, 2);
+    posix_spawn_file_actions_adddup2(&actions, node_fd, NODE_FD);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    int failed = posix_spawn(&member->instance.pid, self->actor_program, &actions, &attributes, arguments, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    errno = failed;
+    return failed ? -1 : 0;
+}
+
+static int
+s_start_process(verl_node_t *self, member_t *member, int node_fd, verl_error_t *error)
+{
+    char path[4096];
+    const verl_plan_actor_t *actor = &self->plan->actors[member->instance.actor];
+    int log = s_open_log(self, actor, member->instance.replica, path, sizeof path);
+    if (log < 0)
+        return verl_error_errno(error, "cannot write %s", path);
+    int failed = s_spawn(self, member, log, node_fd) ? verl_error_errno(error, "cannot start %s", self->actor_program)
+                                                     : 0;
+    close(log);
+    close(node_fd);
+    if (failed)
+        return -1;
+    member->instance.alive = true;
+    member->pidfd = (int) syscall(SYS_pidfd_open, member->instance.pid, 0);
+    struct epoll_event event = { .events = EPOLLIN };
+    if (member->pidfd < 0 || epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, member->pidfd, &event))
+        return verl_error_errno(error, "cannot watch actor %s", actor->name);
+    return 0;
+}
+
+static void *
+s_thread(void *argument)
+{
+    member_t *member = argument;
+    char name[16];
+    snprintf(name, sizeof name, "%.15s", member->host.actor);
+    pthread_setname_np(pthread_self(), name);
+    verl_host_run(&member->host, &member->error);
+    atomic_store(&member->thread_ended, true);
+    return NULL;
+}
+
+static int
+s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *error)
+{
+    member->host = (verl_host_config_t) { .actor = self->plan->actors[member->instance.actor].name,
+                                          .replica = member->instance.replica,
+                                          .incarnation = member->instance.incarnation, .run_id = self->run_id,
+                                          .run_directory = self->run_directory, .node_fd = node_fd,
+                                          .zmq = self->zmq };
+    member->instance.thread = true;
+    if (pthread_create(&member->thread, NULL, s_thread, member)) {
+        close(node_fd);
+        return verl_error_set(error, "cannot start a thread for actor %s", member->host.actor);
+    }
+    member->instance.alive = true;
+    return 0;
+}
+
+verl_instance_t *
+verl_node_start(verl_node_t *self, int actor, int64_t replica, uint64_t incarnation, verl_error_t *error)
+{
+    member_t *member = calloc(1, sizeof *member);
+    if (!member) {
+        verl_error_set(error, "out of memory");
+        return NULL;
+    }
+    member->instance = (verl_instance_t) { .actor = actor, .replica = replica, .incarnation = incarnation };
+    member->pidfd = -1;
+    member->next = self->members;
+    self->members = member;
+    int node_fd = verl_bulk_server_add(self->bulk, incarnation, error);
+    if (node_fd < 0)
+        return NULL;
+    int failed = self->plan->actors[actor].place == VERL_PLACE_THREAD ? s_start_thread(self, member, node_fd, error)
+                                                                      : s_start_process(self, member, node_fd, error);
+    return failed ? NULL : &member->instance;
+}
+
+// --- ends ---------------------------------------------------------------------------------------------------------
+
+// The last lines of a log, as one line.
+static void
+s_tail(const char *path, char *tail, size_t size)
+{
+    char buffer[2048];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    tail[0] = 0;
+    if (fd < 0)
+        return;
+    off_t end = lseek(fd, 0, SEEK_END), from = end > (off_t) (size - 1) ? end - (off_t) (size - 1) : 0;
+    ssize_t got = pread(fd, buffer, sizeof buffer < size - 1 ? sizeof buffer : size - 1, from);
+    close(fd);
+    while (got > 0 && (buffer[got - 1] == '\n' || buffer[got - 1] == ' '))
+        got--;
+    if (got <= 0)
+        return;
+    memcpy(tail, buffer, (size_t) got);
+    tail[got] = 0;
+    char *lines = tail;
+    int count = 0;
+    for (char *c = tail + got; c > tail; c--)
+        if (c[-1] == '\n' && ++count == 3) {
+            lines = c;
+            break;
+        }
+    memmove(tail, lines, strlen(lines) + 1);
+    for (char *c = tail; *c; c++)
+        if ((unsigned char) *c < ' ')
+            *c = *c == '\n' ? '|' : ' ';
+}
+
+static bool
+s_reap_process(verl_node_t *self, member_t *member, verl_death_t *death)
+{
+    struct rusage usage;
+    if (wait4(member->instance.pid, &death->status, WNOHANG, &usage) != member->instance.pid)
+        return false;
+    const verl_plan_actor_t *actor = &self->plan->actors[member->instance.actor];
+    int log = s_open_log(self, actor, member->instance.replica, death->log, sizeof death->log);
+    if (log >= 0)
+        close(log);
+    death->peak_kb = usage.ru_maxrss;
+    s_tail(death->log, death->tail, sizeof death->tail);
+    epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, member->pidfd, NULL);
+    close(member->pidfd);
+    member->pidfd = -1;
+    return true;
+}
+
+static bool
+s_reap_thread(member_t *member, verl_death_t *death)
+{
+    if (!atomic_load(&member->thread_ended))
+        return false;
+    pthread_join(member->thread, NULL);
+    snprintf(death->tail, sizeof death->tail, "%.590s", member->error.text);
+    return true;
+}
+
+verl_instance_t *
+verl_node_reap(verl_node_t *self, verl_death_t *ret_death)
+{
+    for (member_t *member = self->members; member; member = member->next) {
+        if (!member->instance.alive)
+            continue;
+        *ret_death = (verl_death_t) { 0 };
+        if (!(member->instance.thread ? s_reap_thread(member, ret_death) : s_reap_process(self, member, ret_death)))
+            continue;
+        member->instance.alive = false;
+        verl_bulk_server_gone(self->bulk, member->instance.incarnation);
+        return &member->instance;
+    }
+    return NULL;
+}
+
+int
+verl_node_alive(const verl_node_t *self)
+{
+    int count = 0;
+    for (const member_t *member = self->members; member; member = member->next)
+        count += member->instance.alive;
+    return count;
+}
+
+void
+verl_node_kill(verl_node_t *self)
+{
+    for (member_t *member = self->members; member; member = member->next)
+        if (member->instance.alive && !member->instance.thread)
+            kill(member->instance.pid, SIGKILL);
+}
+
+void
+verl_node_destroy(verl_node_t **node_p)
+{
+    verl_node_t *self = *node_p;
+    if (!self)
+        return;
+    *node_p = NULL;
+    verl_node_kill(self);
+    for (member_t *member = self->members, *next; member; member = next) {
+        next = member->next;
+        if (member->instance.alive && !member->instance.thread)
+            waitpid(member->instance.pid, NULL, 0);
+        if (member->pidfd >= 0)
+            close(member->pidfd);
+        // A thread that never returns from its handler is left: the process is about to end.
+        if (!member->instance.alive || !member->instance.thread)
+            free(member);
+    }
+    verl_bulk_server_destroy(&self->bulk);
+    free(self);
+}

@@ -1,0 +1,198 @@
+// record.c: see record.h.
+#include "runtime/director/record.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct verl_record {
+    char *directory;
+    int   metrics_fd, log_fd;
+};
+
+static int
+s_open(const char *directory, const char *name, verl_error_t *error)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return fd >= 0 ? fd : verl_error_errno(error, "cannot write %s", path);
+}
+
+static int
+s_make(const char *directory, const char *name, verl_error_t *error)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    return mkdir(path, 0700) && errno != EEXIST ? verl_error_errno(error, "cannot make %s", path) : 0;
+}
+
+verl_record_t *
+verl_record_new(const char *directory, verl_error_t *error)
+{
+    verl_record_t *self = calloc(1, sizeof *self);
+    if (!self || !(self->directory = strdup(directory))) {
+        free(self);
+        verl_error_set(error, "out of memory");
+        return NULL;
+    }
+    self->log_fd = -1;
+    self->metrics_fd = s_open(directory, "metrics.jsonl", error);
+    if (self->metrics_fd < 0 || (self->log_fd = s_open(directory, "run.log", error)) < 0 ||
+        s_make(directory, "logs", error) || s_make(directory, "checkpoints", error))
+        verl_record_destroy(&self);
+    return self;
+}
+
+void
+verl_record_destroy(verl_record_t **record_p)
+{
+    verl_record_t *self = *record_p;
+    if (!self)
+        return;
+    *record_p = NULL;
+    if (self->metrics_fd >= 0)
+        close(self->metrics_fd);
+    if (self->log_fd >= 0)
+        close(self->log_fd);
+    free(self->directory);
+    free(self);
+}
+
+// --- lines --------------------------------------------------------------------------------------------------------
+
+// In one write. What a full disk cut off is taken away again.
+static int
+s_write_line(int fd, const json_t *line)
+{
+    char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    if (!text)
+        return -1;
+    size_t size = strlen(text);
+    text[size] = '\n';                      // where the terminating zero was
+    ssize_t written = write(fd, text, size + 1);
+    int number = errno;
+    free(text);
+    if (written == (ssize_t) size + 1)
+        return 0;
+    off_t end = lseek(fd, 0, SEEK_END);
+    if (written > 0 && end >= written && ftruncate(fd, end - written))
+        return -1;
+    errno = written < 0 ? number : ENOSPC;
+    return -1;
+}
+
+int
+verl_record_metrics(verl_record_t *self, const json_t *line, verl_error_t *error)
+{
+    return s_write_line(self->metrics_fd, line)
+               ? verl_error_errno(error, "cannot write %s/metrics.jsonl", self->directory) : 0;
+}
+
+void
+verl_record_event(verl_record_t *self, const char *event, json_t *fields)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_t *line = json_object();
+    json_object_set_new(line, "t", json_real((double) now.tv_sec + (double) now.tv_nsec / 1e9));
+    json_object_set_new(line, "event", json_string(event));
+    if (fields)
+        json_object_update(line, fields);
+    json_decref(fields);
+    s_write_line(self->log_fd, line);
+    json_decref(line);
+}
+
+// --- checkpoints --------------------------------------------------------------------------------------------------
+
+int
+verl_record_begin_checkpoint(verl_record_t *self, int64_t step, verl_error_t *error)
+{
+    char name[64];
+    snprintf(name, sizeof name, "checkpoints/step-%lld.tmp", (long long) step);
+    return s_make(self->directory, name, error);
+}
+
+static int
+s_sync_path(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void) info;
+    (void) walk;
+    int fd = open(path, (type == FTW_DP || type == FTW_D ? O_DIRECTORY : 0) | O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int failed = fsync(fd);
+    close(fd);
+    return failed;
+}
+
+static int
+s_remove_path(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void) info;
+    (void) type;
+    (void) walk;
+    return remove(path);
+}
+
+static int
+s_sync_directory(const char *path)
+{
+    return s_sync_path(path, NULL, FTW_D, NULL);
+}
+
+static int
+s_compare_steps(const void *a, const void *b)
+{
+    long long x = *(const long long *) a, y = *(const long long *) b;
+    return (x > y) - (x < y);
+}
+
+// All but the last `keep`.
+static void
+s_prune(const verl_record_t *self, int64_t keep)
+{
+    char path[4096];
+    long long steps[4096];
+    size_t count = 0;
+    snprintf(path, sizeof path, "%s/checkpoints", self->directory);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory)) && count < 4096;) {
+        int end = 0;
+        if (sscanf(entry->d_name, "step-%lld%n", &steps[count], &end) == 1 && !entry->d_name[end])
+            count++;
+    }
+    if (directory)
+        closedir(directory);
+    qsort(steps, count, sizeof *steps, s_compare_steps);
+    for (size_t i = 0; keep > 0 && i + (size_t) keep < count; i++) {
+        snprintf(path, sizeof path, "%s/checkpoints/step-%lld", self->directory, steps[i]);
+        nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
+    }
+}
+
+int
+verl_record_end_checkpoint(verl_record_t *self, int64_t step, json_t *manifest, int64_t keep, char *path,
+                           size_t path_size, verl_error_t *error)
+{
+    char from[4096], file[4200], parent[4096];
+    snprintf(parent, sizeof parent, "%s/checkpoints", self->directory);
+    snprintf(from, sizeof from, "%s/checkpoints/step-%lld.tmp", self->directory, (long long) step);
+    snprintf(file, sizeof file, "%s/manifest.json", from);
+    snprintf(path, path_size, "%s/checkpoints/step-%lld", self->directory, (long long) step);
+    int failed = json_dump_file(manifest, file, JSON_INDENT(2));
+    json_decref(manifest);
+    nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);     // of the same step, from before
+    if (failed || nftw(from, s_sync_path, 16, FTW_DEPTH | FTW_PHYS) || rename(from, path) ||
+        s_sync_directory(parent))
+        return verl_error_errno(error, "cannot write the checkpoint %s", path);
+    s_prune(self, keep);
+    return 0;
+}

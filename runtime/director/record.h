@@ -1,0 +1,24 @@
+// record.h: what a run leaves in its directory: metrics.jsonl, run.log, checkpoints, and a lock while it lives.
+#ifndef VERL_RECORD_H
+#define VERL_RECORD_H
+#include <jansson.h>
+#include <stdint.h>
+#include "runtime/base/error.h"
+
+typedef struct verl_record verl_record_t;
+
+// Opens the files of a run directory that exists, and makes logs/ and checkpoints/ in it.
+verl_record_t *verl_record_new(const char *directory, verl_error_t *error);
+void           verl_record_destroy(verl_record_t **record_p);
+
+// One line of metrics.jsonl; whole lines only, whatever happens. -1 with the reason (a full disk).
+int  verl_record_metrics(verl_record_t *record, const json_t *line, verl_error_t *error);
+// One line of run.log: {"t": seconds since the epoch, "event": event, …fields}. fields is taken, may be NULL.
+void verl_record_event(verl_record_t *record, const char *event, json_t *fields);
+
+// A checkpoint of so many batches: the directory that actors write to (made), then, when all have: synced, renamed from
+// step-N.tmp to step-N with a manifest, and all but the last `keep` (0: all stay) removed. path: the final place.
+int  verl_record_begin_checkpoint(verl_record_t *record, int64_t step, verl_error_t *error);
+int  verl_record_end_checkpoint(verl_record_t *record, int64_t step, json_t *manifest, int64_t keep, char *path,
+                                size_t path_size, verl_error_t *error);
+#endif
