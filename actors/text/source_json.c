@@ -1,0 +1,220 @@
+// source_json.c: tokenizer.json and the files beside it, read into a source.
+//
+// What the reference ignores is ignored (versions, padding, truncation: lengths are the caller's business); what it
+// would do and we cannot is an error that names the key.
+#include "actors/text/source.h"
+#include <jansson.h>
+#include <string.h>
+
+typedef struct {
+    verl_token_source_t *source;
+    const char          *path;
+    char                *error;
+    size_t               error_size;
+} s_reader_t;
+
+#define S_FAIL(reader, ...) verl_text_fail((reader)->error, (reader)->error_size, __VA_ARGS__)
+#define S_NO_MEMORY(reader) S_FAIL(reader, "%s: not enough memory", (reader)->path)
+
+static int
+s_span(s_reader_t *self, const json_t *string, verl_token_span_t *ret_span)
+{
+    return verl_source_add_string(self->source, json_string_value(string), json_string_length(string), ret_span);
+}
+
+static int
+s_read_vocab(s_reader_t *self, json_t *vocab)
+{
+    const char *key;
+    size_t length;
+    json_t *value;
+    json_object_keylen_foreach(vocab, key, length, value) {
+        verl_token_span_t span;
+        json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+        if (id < 0 || id >= VERL_IMAGE_MAX_TOKENS)
+            return S_FAIL(self, "%s: the id of token \"%.60s\" in model.vocab must be an integer from 0 to %u", self->path,
+                          key, VERL_IMAGE_MAX_TOKENS - 1);
+        if (verl_source_add_string(self->source, key, length, &span))
+            return S_NO_MEMORY(self);
+        if (verl_source_add_token(self->source, (uint32_t) id, span, VERL_TOKEN_MODEL))
+            return S_FAIL(self, "%s: model.vocab gives id %lld to \"%.60s\" and to another token", self->path,
+                          (long long) id, key);
+    }
+    return 0;
+}
+
+// A merge is a pair of tokens, or both in one string with a space between.
+static int
+s_read_merge(s_reader_t *self, const json_t *merge, size_t rank)
+{
+    verl_token_span_t left, right;
+    if (json_is_array(merge) && json_array_size(merge) == 2 && json_is_string(json_array_get(merge, 0))
+        && json_is_string(json_array_get(merge, 1))) {
+        if (s_span(self, json_array_get(merge, 0), &left) || s_span(self, json_array_get(merge, 1), &right))
+            return S_NO_MEMORY(self);
+        return verl_source_add_merge(self->source, left, right) ? S_NO_MEMORY(self) : 0;
+    }
+    const char *text = json_string_value(merge), *space = text ? strchr(text, ' ') : NULL;
+    if (!space || strchr(space + 1, ' '))
+        return S_FAIL(self, "%s: model.merges[%zu] must be a pair of tokens, or two tokens with one space between",
+                      self->path, rank);
+    if (verl_source_add_string(self->source, text, (size_t) (space - text), &left)
+        || verl_source_add_string(self->source, space + 1, strlen(space + 1), &right)
+        || verl_source_add_merge(self->source, left, right))
+        return S_NO_MEMORY(self);
+    return 0;
+}
+
+static int
+s_read_merges(s_reader_t *self, const json_t *merges)
+{
+    size_t rank;
+    json_t *merge;
+    json_array_foreach(merges, rank, merge)
+        if (s_read_merge(self, merge, rank))
+            return -1;
+    return 0;
+}
+
+// Options of a BPE model that change its ids in ways that no tokenizer of the byte-level kind uses.
+static int
+s_refuse_options(s_reader_t *self, const json_t *model)
+{
+    const json_t *dropout = json_object_get(model, "dropout");
+    if (json_is_number(dropout) && json_number_value(dropout) != 0)
+        return S_FAIL(self, "%s: model.dropout is %g; ids would be random, so it must be null", self->path,
+                      json_number_value(dropout));
+    static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
+    for (int i = 0; i < 2; i++) {
+        const char *affix = json_string_value(json_object_get(model, affixes[i]));
+        if (affix && affix[0])
+            return S_FAIL(self, "%s: model.%s is \"%s\"; only tokenizers without it are supported", self->path,
+                          affixes[i], affix);
+    }
+    return 0;
+}
+
+static int
+s_read_model(s_reader_t *self, const json_t *root)
+{
+    json_t *model = json_object_get(root, "model");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    json_t *vocab = json_object_get(model, "vocab"), *merges = json_object_get(model, "merges");
+    if (type && strcmp(type, "BPE") != 0)
+        return S_FAIL(self, "%s: the model is of type \"%s\"; only \"BPE\" is supported", self->path, type);
+    if (!json_is_object(vocab) || !json_is_array(merges))
+        return S_FAIL(self, "%s: no BPE tokenizer: it must have the object model.vocab and the array model.merges",
+                      self->path);
+    if (s_refuse_options(self, model))
+        return -1;
+    if (json_is_true(json_object_get(model, "ignore_merges")))
+        self->source->flags |= VERL_MODEL_IGNORE_MERGES;
+    if (json_is_true(json_object_get(model, "byte_fallback")))
+        self->source->flags |= VERL_MODEL_BYTE_FALLBACK;
+    if (json_is_true(json_object_get(model, "fuse_unk")))
+        self->source->flags |= VERL_MODEL_FUSE_UNK;
+    const json_t *unk = json_object_get(model, "unk_token");
+    if (json_is_string(unk) && s_span(self, unk, &self->source->unk))
+        return S_NO_MEMORY(self);
+    return s_read_vocab(self, vocab) || s_read_merges(self, merges) ? -1 : 0;
+}
+
+static int
+s_read_added(s_reader_t *self, const json_t *root)
+{
+    static const struct { const char *key; uint32_t flag; } flags[] = {
+        { "special", VERL_ADDED_SPECIAL }, { "lstrip", VERL_ADDED_LSTRIP }, { "rstrip", VERL_ADDED_RSTRIP },
+        { "single_word", VERL_ADDED_SINGLE_WORD }, { "normalized", VERL_ADDED_NORMALIZED },
+    };
+    size_t index;
+    json_t *token;
+    json_array_foreach(json_object_get(root, "added_tokens"), index, token) {
+        const json_t *id = json_object_get(token, "id"), *content = json_object_get(token, "content");
+        if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= VERL_IMAGE_MAX_TOKENS
+            || !json_is_string(content))
+            return S_FAIL(self, "%s: added_tokens[%zu] must have an id from 0 to %u and a content", self->path, index,
+                          VERL_IMAGE_MAX_TOKENS - 1);
+        verl_token_added_t added = { .id = (uint32_t) json_integer_value(id) };
+        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+            if (json_is_true(json_object_get(token, flags[i].key)))
+                added.flags |= flags[i].flag;
+        if (s_span(self, content, &added.match) || verl_source_add_added(self->source, &added))
+            return S_NO_MEMORY(self);
+    }
+    return 0;
+}
+
+// A special token in tokenizer_config.json is a string, or an object with its content.
+static int
+s_read_special(s_reader_t *self, const json_t *config, const char *key, verl_token_span_t *ret_span)
+{
+    const json_t *token = json_object_get(config, key);
+    if (json_is_object(token))
+        token = json_object_get(token, "content");
+    return json_is_string(token) && s_span(self, token, ret_span) ? S_NO_MEMORY(self) : 0;
+}
+
+// A chat template is a string, or a list of named ones of which "default" is taken.
+static const json_t *
+s_find_template(const json_t *config)
+{
+    const json_t *found = json_object_get(config, "chat_template");
+    size_t index;
+    json_t *entry;
+    if (!json_is_array(found))
+        return found;
+    const json_t *list = found;
+    json_array_foreach(list, index, entry) {
+        const char *name = json_string_value(json_object_get(entry, "name"));
+        if (name && strcmp(name, "default") == 0)
+            return json_object_get(entry, "template");
+    }
+    return NULL;
+}
+
+static int
+s_read_config(s_reader_t *self, const verl_source_files_t *files)
+{
+    json_error_t where;
+    if (files->config) {
+        json_t *config = json_loadb(files->config, files->config_size, JSON_ALLOW_NUL, &where);
+        if (!config)
+            return S_FAIL(self, "%s: tokenizer_config.json beside it is not valid JSON: line %d, column %d: %s; it may be "
+                          "cut short", self->path, where.line, where.column, where.text);
+        int rc = s_read_special(self, config, "bos_token", &self->source->bos);
+        rc = rc ? rc : s_read_special(self, config, "eos_token", &self->source->eos);
+        rc = rc ? rc : s_read_special(self, config, "pad_token", &self->source->pad);
+        const json_t *chat = s_find_template(config);
+        if (!rc && json_is_string(chat)) {
+            rc = s_span(self, chat, &self->source->chat_template) ? S_NO_MEMORY(self) : 0;
+            self->source->flags |= VERL_MODEL_CHAT;
+        }
+        json_decref(config);
+        if (rc)
+            return -1;
+    }
+    if (!files->chat_template)
+        return 0;
+    self->source->flags |= VERL_MODEL_CHAT;
+    return verl_source_add_string(self->source, files->chat_template, files->chat_template_size,
+                                  &self->source->chat_template) ? S_NO_MEMORY(self) : 0;
+}
+
+int
+verl_source_read_json(verl_token_source_t *self, const verl_source_files_t *files, char *error, size_t error_size)
+{
+    s_reader_t reader = { self, files->path, error, error_size };
+    json_error_t where;
+    json_t *root = json_loadb(files->json, files->json_size, JSON_ALLOW_NUL, &where);
+    if (!root)
+        return S_FAIL(&reader, "%s: not valid JSON: line %d, column %d: %s; the file may be cut short", files->path,
+                      where.line, where.column, where.text);
+    int rc = -1;
+    if (!json_is_object(root) || !json_is_object(json_object_get(root, "model")))
+        S_FAIL(&reader, "%s: no tokenizer: it must be an object with the key \"model\"", files->path);
+    else if (!s_read_model(&reader, root) && !s_read_added(&reader, root)
+             && !verl_source_read_pipelines(self, root, files->path, error, error_size))
+        rc = s_read_config(&reader, files);
+    json_decref(root);
+    return rc;
+}
