@@ -152,6 +152,17 @@ s_check_tiling(const s_reading_t *reading, const verl_safetensors_t *self)
     return result;
 }
 
+// A name that can stand in a sentence.
+static bool
+s_is_name(const char *name)
+{
+    size_t size = strlen(name);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char) name[i] < 32 || name[i] == 127)
+            return false;
+    return size > 0 && size <= MAX_NAME;
+}
+
 static int
 s_read_tensors(const s_reading_t *reading, verl_safetensors_t *self, json_t *header)
 {
@@ -166,8 +177,9 @@ s_read_tensors(const s_reading_t *reading, verl_safetensors_t *self, json_t *hea
     json_object_foreach(header, name, entry) {
         if (strcmp(name, "__metadata__") == 0)
             continue;
-        if (!json_is_object(entry) || strlen(name) > MAX_NAME)
-            return s_fail(reading, "the header's entry %.100s is no tensor", name);
+        if (!json_is_object(entry) || !s_is_name(name))
+            return s_fail(reading, "entry %zu of the header is no tensor: it needs an object under a printable name of at "
+                          "most %d bytes", (size_t) self->count + 1, MAX_NAME);
         verl_safetensor_t *tensor = &self->tensors[self->count];
         tensor->name = strdup(name);
         if (!tensor->name)
