@@ -174,9 +174,12 @@ s_read_flags(const s_document_t *document, verl_lm_config_t *config)
 static int
 s_read_scaling_numbers(const s_document_t *document, const json_t *scaling, verl_lm_config_t *config)
 {
+    if (s_get_real(document, scaling, "factor", &config->rope_scaling.factor))
+        return -1;
+    if (config->rope_scaling.type == VERL_ROPE_LINEAR)
+        return 0;
     config->rope_scaling.original_max_positions = config->max_positions;
-    if (s_get_real(document, scaling, "factor", &config->rope_scaling.factor)
-        || s_get_real(document, scaling, "low_freq_factor", &config->rope_scaling.low_freq_factor)
+    if (s_get_real(document, scaling, "low_freq_factor", &config->rope_scaling.low_freq_factor)
         || s_get_real(document, scaling, "high_freq_factor", &config->rope_scaling.high_freq_factor)
         || s_get_int(document, scaling, "original_max_position_embeddings",
                      &config->rope_scaling.original_max_positions))
