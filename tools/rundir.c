@@ -1,0 +1,99 @@
+// rundir.c: see rundir.h.
+#include "tools/rundir.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static int
+s_make_parents(const char *path, verl_error_t *error)
+{
+    char parent[4000];
+    snprintf(parent, sizeof parent, "%s", path);
+    for (char *slash = strchr(parent + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(parent, 0777) && errno != EEXIST)
+            return verl_error_errno(error, "cannot make %s", parent);
+        *slash = '/';
+    }
+    return 0;
+}
+
+// runs/<name>-<time>, and -2, -3 … where two runs begin in one second.
+static int
+s_make_named(char *path, size_t size, const char *run_name, verl_error_t *error)
+{
+    char stamp[32];
+    time_t now = time(NULL);
+    struct tm local;
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", localtime_r(&now, &local));
+    if (mkdir("runs", 0777) && errno != EEXIST)
+        return verl_error_errno(error, "cannot make the folder runs here");
+    for (int i = 1; i < 1000; i++) {
+        if (i == 1)
+            snprintf(path, size, "runs/%s-%s", run_name, stamp);
+        else
+            snprintf(path, size, "runs/%s-%s-%d", run_name, stamp, i);
+        if (mkdir(path, 0700) == 0)
+            return 0;
+        if (errno != EEXIST)
+            break;
+    }
+    return verl_error_errno(error, "cannot make %s", path);
+}
+
+static int
+s_lock(verl_rundir_t *rundir, verl_error_t *error)
+{
+    char path[4200], pid[32];
+    snprintf(path, sizeof path, "%s/metrics.jsonl", rundir->path);
+    if (access(path, F_OK) == 0)
+        return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
+    snprintf(path, sizeof path, "%s/lock", rundir->path);
+    rundir->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (rundir->lock_fd < 0)
+        return verl_error_errno(error, "cannot write %s", path);
+    if (flock(rundir->lock_fd, LOCK_EX | LOCK_NB))
+        return verl_error_set(error, "a run lives in %s: name another --run-dir", rundir->path);
+    int length = snprintf(pid, sizeof pid, "%d\n", getpid());
+    if (ftruncate(rundir->lock_fd, 0) || write(rundir->lock_fd, pid, (size_t) length) != length)
+        return verl_error_errno(error, "cannot write %s", path);
+    return 0;
+}
+
+int
+verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, verl_error_t *error)
+{
+    char named[4000], absolute[PATH_MAX];
+    *rundir = (verl_rundir_t) { .lock_fd = -1 };
+    if (!path) {
+        if (s_make_named(named, sizeof named, run_name, error))
+            return -1;
+        path = named;
+        rundir->made = true;
+    } else {
+        if (s_make_parents(path, error))
+            return -1;
+        rundir->made = mkdir(path, 0700) == 0;
+        if (!rundir->made && errno != EEXIST)
+            return verl_error_errno(error, "cannot make %s", path);
+    }
+    if (!realpath(path, absolute) || strlen(absolute) >= sizeof rundir->path)
+        return verl_error_errno(error, "cannot use %s", path);
+    memcpy(rundir->path, absolute, strlen(absolute) + 1);
+    return s_lock(rundir, error);
+}
+
+void
+verl_rundir_close(verl_rundir_t *rundir)
+{
+    if (rundir->lock_fd >= 0)
+        close(rundir->lock_fd);
+    rundir->lock_fd = -1;
+}

@@ -1,0 +1,16 @@
+// rundir.h: the directory of a run: made with mode 0700, locked while the run lives, holding the topology as resolved.
+#ifndef VERL_RUNDIR_H
+#define VERL_RUNDIR_H
+#include <stdbool.h>
+#include "runtime/base/error.h"
+
+typedef struct verl_rundir {
+    char path[4000];                        // absolute
+    int  lock_fd;
+    bool made;                              // by us: removed again if the run never begins
+} verl_rundir_t;
+
+// Makes it (NULL: runs/<name>-<time> in the current directory). One that holds a run already is refused. 0 or -1.
+int  verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, verl_error_t *error);
+void verl_rundir_close(verl_rundir_t *rundir);
+#endif

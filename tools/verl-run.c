@@ -1,0 +1,228 @@
+// verl-run: checks a topology, starts its actors, runs it to its end.
+#include <errno.h>
+#include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "runtime/director/director.h"
+#include "runtime/topology/describe.h"
+#include "runtime/topology/kinds.h"
+#include "runtime/topology/topology.h"
+#include "tools/display.h"
+#include "tools/kinds.h"
+#include "tools/rundir.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
+enum { MAX_SETS = 256 };
+
+typedef enum { ACTION_RUN, ACTION_CHECK, ACTION_PLAN } action_t;
+
+typedef struct arguments {
+    action_t    action;
+    const char *topology, *run_directory;
+    const char *sets[MAX_SETS];
+    int         sets_count;
+    bool        json, quiet;
+} arguments_t;
+
+static const char s_help[] =
+    "usage: verl-run [options] topology.toml\n"
+    "\n"
+    "Trains a language model with reinforcement learning as the actors that a topology wires.\n"
+    "\n"
+    "  --check            check the topology only\n"
+    "  --plan             show its stages, columns, devices and routes, and start nothing\n"
+    "  --kinds            list the kinds of actors\n"
+    "  --help KIND        options, columns and defaults of one kind\n"
+    "  --set KEY=VALUE    override one key, such as stage.update.lr=1e-5 (VALUE is TOML; a bare word is a string)\n"
+    "  --steps N          the same as --set run.steps=N\n"
+    "  --run-dir DIR      where the run leaves its metrics, logs and checkpoints (default: runs/NAME-TIME)\n"
+    "  --json             one JSON object a line on standard output\n"
+    "  --quiet            errors and the closing paragraph only\n"
+    "  --version, --help\n"
+    "\n"
+    "Ctrl-C finishes the batches under way, saves and ends; a second one ends at once.\n"
+    "Exit code: 0 done, 1 failed, 2 wrong topology or usage, 130 interrupted.\n";
+
+static int
+s_wrong_usage(const char *what, const char *which)
+{
+    fprintf(stderr, "verl-run: %s%s: see verl-run --help\n", what, which);
+    return EXIT_WRONG;
+}
+
+static int
+s_kinds(void)
+{
+    verl_describe_kinds(stdout);
+    return EXIT_DONE;
+}
+
+static int
+s_help_kind(const char *name)
+{
+    verl_error_t error = { "" };
+    const verl_kind_t *kind = verl_kind_find(name, &error);
+    if (!kind) {
+        fprintf(stderr, "verl-run: %s\n", error.text);
+        return EXIT_WRONG;
+    }
+    verl_describe_kind(kind, stdout);
+    return EXIT_DONE;
+}
+
+// --steps N is --set run.steps=N.
+static const char *
+s_steps(const char *steps)
+{
+    static char text[64];
+    snprintf(text, sizeof text, "run.steps=%.40s", steps);
+    return text;
+}
+
+static const struct option s_options[] = {
+    { "check", no_argument, NULL, 'c' },   { "plan", no_argument, NULL, 'p' },
+    { "kinds", no_argument, NULL, 'k' },   { "help", no_argument, NULL, 'h' },
+    { "set", required_argument, NULL, 's' }, { "steps", required_argument, NULL, 'n' },
+    { "run-dir", required_argument, NULL, 'd' }, { "json", no_argument, NULL, 'j' },
+    { "quiet", no_argument, NULL, 'q' },   { "version", no_argument, NULL, 'v' },
+    { 0 },
+};
+
+// Returns -1 to go on, else the exit code.
+static int
+s_parse(int count, char **words, arguments_t *arguments)
+{
+    int option;
+    while ((option = getopt_long(count, words, "h", s_options, NULL)) >= 0) {
+        switch (option) {
+        case 'c': arguments->action = ACTION_CHECK; break;
+        case 'p': arguments->action = ACTION_PLAN; break;
+        case 'k': return s_kinds();
+        case 'v': return printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
+        case 'd': arguments->run_directory = optarg; break;
+        case 'j': arguments->json = true; break;
+        case 'q': arguments->quiet = true; break;
+        case 'h':
+            if (optind < count)
+                return s_help_kind(words[optind]);
+            fputs(s_help, stdout);
+            return EXIT_DONE;
+        case 's':
+        case 'n':
+            if (arguments->sets_count == MAX_SETS)
+                return s_wrong_usage("too many --set", "");
+            arguments->sets[arguments->sets_count++] = option == 's' ? optarg : s_steps(optarg);
+            break;
+        default: return s_wrong_usage("the options are not understood", "");
+        }
+    }
+    if (optind == count)
+        return s_wrong_usage("no topology is named", "");
+    if (optind + 1 < count)
+        return s_wrong_usage("one topology at a time; not understood: ", words[optind + 1]);
+    arguments->topology = words[optind];
+    return -1;
+}
+
+// verl-actor stands beside this program.
+static int
+s_actor_program(char *path, size_t size, verl_error_t *error)
+{
+    char self[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    if (length < 0)
+        return verl_error_errno(error, "cannot find this program");
+    self[length] = 0;
+    snprintf(path, size, "%s/verl-actor", dirname(self));
+    return access(path, X_OK) ? verl_error_errno(error, "cannot run %s", path) : 0;
+}
+
+static int
+s_signal_fd(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int
+s_write_resolved(const verl_plan_t *plan, const char *directory, verl_error_t *error)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/topology.toml", directory);
+    FILE *file = fopen(path, "wxe");
+    if (!file)
+        return verl_error_errno(error, "cannot write %s", path);
+    int failed = verl_topology_write_resolved(plan, file);
+    return fclose(file) || failed ? verl_error_errno(error, "cannot write %s", path) : 0;
+}
+
+static int
+s_run(const arguments_t *arguments, const verl_plan_t *plan)
+{
+    verl_error_t error = { "" };
+    verl_rundir_t rundir;
+    char program[PATH_MAX + 16];
+    verl_run_result_t result = { 0 };
+    if (s_actor_program(program, sizeof program, &error) ||
+        verl_rundir_open(&rundir, arguments->run_directory, plan->name, &error) ||
+        s_write_resolved(plan, rundir.path, &error)) {
+        fprintf(stderr, "verl-run: %s\n", error.text);
+        return EXIT_FAILED;
+    }
+    setenv("VERL_RUN_DIR", rundir.path, 1);
+    int mode = arguments->json ? VERL_DISPLAY_JSON : arguments->quiet ? VERL_DISPLAY_QUIET : VERL_DISPLAY_AUTO;
+    verl_display_t *display = verl_display_new(plan, mode, stdout);
+    verl_run_config_t config = { .plan = plan, .run_directory = rundir.path, .actor_program = program,
+                                 .signal_fd = s_signal_fd(), .watched = mode == VERL_DISPLAY_AUTO && isatty(1) };
+    if (display)
+        config.observer = verl_display_observer(display);
+    int failed = display ? verl_director_run(&config, &result, &error) : verl_error_set(&error, "out of memory");
+    verl_display_finish(display, &result, rundir.path, failed ? error.text : NULL);
+    verl_display_destroy(&display);
+    bool interrupted = result.interrupted;
+    verl_run_result_done(&result);
+    verl_rundir_close(&rundir);
+    return interrupted ? EXIT_INTERRUPTED : failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+int
+main(int count, char **words)
+{
+    arguments_t arguments = { 0 };
+    verl_error_t error = { "" };
+    verl_topology_errors_t errors = { 0 };
+    if (verl_kind_register_all(verl_kinds, &error)) {
+        fprintf(stderr, "verl-run: %s\n", error.text);
+        return EXIT_FAILED;
+    }
+    int code = s_parse(count, words, &arguments);
+    if (code >= 0)
+        return code;
+    verl_plan_t *plan = verl_topology_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
+    for (int i = 0; i < errors.count; i++)
+        fprintf(stderr, "%s\n", errors.items[i]);
+    if (!plan)
+        code = EXIT_WRONG;
+    else if (arguments.action == ACTION_PLAN)
+        code = verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE;
+    else if (arguments.action == ACTION_CHECK)
+        code = printf("%s: %d stages in %d actors, no mistakes\n", arguments.topology, plan->stages_count,
+                      plan->actors_count) > 0 ? EXIT_DONE : EXIT_FAILED;
+    else
+        code = s_run(&arguments, plan);
+    verl_topology_errors_done(&errors);
+    verl_plan_destroy(&plan);
+    return code;
+}
