@@ -36,13 +36,15 @@ void
 verl_adamw_step(const verl_adamw_t *how, int64_t count, const float *gradient, float *m, float *v,
                 float *params, int threads)
 {
-    const float b1 = how->beta1, b2 = how->beta2, size = how->lr / how->correction1;
-    const float root = 1 / sqrtf(how->correction2), decay = 1 - how->lr * how->weight_decay;
+    const float b1 = (float)how->beta1, b2 = (float)how->beta2, c1 = (float)(1 - how->beta1);
+    const float c2 = (float)(1 - how->beta2), size = (float)(how->lr / how->correction1), eps = (float)how->eps;
+    const float root = (float)(1 / sqrt(how->correction2)), decay = (float)(1 - how->lr * how->weight_decay);
+    const float scale = (float)how->scale;
     #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 100000)
     for (int64_t i = 0; i < count; i++) {
-        float g = gradient[i] * how->scale;
-        m[i] = b1 * m[i] + (1 - b1) * g;
-        v[i] = b2 * v[i] + (1 - b2) * g * g;
-        params[i] = params[i] * decay - size * m[i] / (sqrtf(v[i]) * root + how->eps);
+        float g = gradient[i] * scale;
+        m[i] = b1 * m[i] + c1 * g;
+        v[i] = b2 * v[i] + c2 * g * g;
+        params[i] = params[i] * decay - size * m[i] / (sqrtf(v[i]) * root + eps);
     }
 }

@@ -4,9 +4,9 @@
 #include <stdint.h>
 
 typedef struct verl_adamw {
-    float lr, beta1, beta2, eps, weight_decay;
-    float scale;                            // on the gradient: what clipping leaves of it
-    float correction1, correction2;         // 1 - beta^step
+    double lr, beta1, beta2, eps, weight_decay;
+    double scale;                           // on the gradient: what clipping leaves of it
+    double correction1, correction2;        // 1 - beta^step
 } verl_adamw_t;
 
 // Sum of x[i]^2, in an order that does not depend on threads.

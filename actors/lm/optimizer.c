@@ -1,0 +1,93 @@
+// optimizer.c: AdamW with clipping over the flat vector; norms and biases are spared the decay.
+#include "actors/lm/optimizer.h"
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "kernels/adamw.h"
+
+int
+verl_lm_optimizer_init(verl_lm_optimizer_t *self, int64_t count)
+{
+    *self = (verl_lm_optimizer_t){ .count = count };
+    self->m = calloc((size_t)count, sizeof(float));
+    self->v = calloc((size_t)count, sizeof(float));
+    if (self->m && self->v)
+        return 0;
+    verl_lm_optimizer_done(self);
+    return -1;
+}
+
+void
+verl_lm_optimizer_done(verl_lm_optimizer_t *self)
+{
+    free(self->m);
+    free(self->v);
+    *self = (verl_lm_optimizer_t){ 0 };
+}
+
+static int __attribute__((format(printf, 3, 4)))
+s_fail(char *error, size_t error_size, const char *format, ...)
+{
+    if (error && error_size > 0) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(error, error_size, format, args);
+        va_end(args);
+    }
+    return -1;
+}
+
+static int
+s_check(const verl_lm_optimizer_t *self, const verl_lm_layout_t *layout, const verl_adamw_options_t *o, char *error,
+        size_t error_size)
+{
+    if (self->count != layout->total)
+        return s_fail(error, error_size, "optimizer: its state is for %lld parameters, but the model has %lld",
+                      (long long)self->count, (long long)layout->total);
+    if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
+        return s_fail(error, error_size, "optimizer: betas %g and %g must be in [0, 1)", o->beta1, o->beta2);
+    if (!(o->eps > 0) || !isfinite(o->lr) || !(o->weight_decay >= 0) || !(o->max_norm >= 0))
+        return s_fail(error, error_size, "optimizer: lr %g must be finite, eps %g positive, weight_decay %g and "
+                      "max_norm %g at least 0", o->lr, o->eps, o->weight_decay, o->max_norm);
+    return 0;
+}
+
+// Tensors of one column are norms and biases; gaps between tensors hold zeros and stay so.
+static void
+s_update(verl_lm_optimizer_t *self, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
+         const verl_adamw_t *how, bool decay_all, float *params, const float *gradient, int threads)
+{
+    verl_adamw_t spared = *how;
+    spared.weight_decay = decay_all ? how->weight_decay : 0;
+    int64_t count = verl_lm_tensor_count(config);
+    for (int64_t i = 0; i < count; i++) {
+        verl_lm_tensor_t t;
+        verl_lm_tensor_at(config, layout, i, &t);
+        verl_adamw_step(t.cols == 1 ? &spared : how, t.rows * t.cols, gradient + t.offset, self->m + t.offset,
+                        self->v + t.offset, params + t.offset, threads);
+    }
+}
+
+int
+verl_lm_optimizer_step(verl_lm_optimizer_t *self, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
+                       const verl_adamw_options_t *o, float *params, const float *gradient, int threads,
+                       double *ret_norm, char *error, size_t error_size)
+{
+    if (s_check(self, layout, o, error, error_size))
+        return -1;
+    double norm = sqrt(verl_sum_of_squares(layout->total, gradient, threads));
+    if (ret_norm)
+        *ret_norm = norm;
+    if (!isfinite(norm))
+        return s_fail(error, error_size, "optimizer: the gradient's norm at step %lld is %g, so the step was not "
+                      "taken", (long long)self->step, norm);
+    double clipped = o->max_norm > 0 && norm + 1e-6 > o->max_norm ? o->max_norm / (norm + 1e-6) : 1;
+    self->step++;
+    verl_adamw_t how = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+                         .weight_decay = o->weight_decay, .scale = clipped,
+                         .correction1 = 1 - pow(o->beta1, (double)self->step),
+                         .correction2 = 1 - pow(o->beta2, (double)self->step) };
+    s_update(self, config, layout, &how, o->decay_all, params, gradient, threads);
+    return 0;
+}
