@@ -128,7 +128,7 @@ s_work(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
     int64_t batch = verl_batch_id(in), rows = verl_batch_rows(in);
     if (s_misbehave(stage, self, batch) != 0 || s_be_busy(stage, self, batch) != 0)
         return -1;
-    if (verl_batch_rows(out) < 0) {         // a source: it was given none
+    if (rows == 0) {                        // a source: it was given none
         if (s_add_rows(self, batch, out) != 0)
             return -1;
         rows = self->rows;
