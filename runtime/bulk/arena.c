@@ -281,19 +281,21 @@ verl_arena_take(verl_arena_t *arena, size_t bytes, verl_block_t *ret, verl_error
 void
 verl_arena_give(verl_arena_t *arena, const verl_block_t *block)
 {
-    bool empty = false;
+    verl_own_slab_t *spare = NULL;
     pthread_mutex_lock(&arena->mutex);
     for (int i = 0; i < arena->own_count; i++) {
         verl_own_slab_t *slab = arena->own[i];
         if (slab->id != block->slab)
             continue;
-        empty = verl_extents_give(&slab->extents, block->offset) && slab->extents.live == 0;
-        if (empty)
+        if (verl_extents_give(&slab->extents, block->offset) && slab->extents.live == 0) {
             slab->empty_since = s_now();
+            spare = s_spare(arena, S_EMPTY, slab->empty_since);
+        }
         break;
     }
     pthread_mutex_unlock(&arena->mutex);
-    if (empty)
+    s_free_own(spare);
+    if (spare)
         s_shed(arena, S_EMPTY);
 }
 
