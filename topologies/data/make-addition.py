@@ -6,7 +6,6 @@ addition-train.jsonl       4096 other pairs with their sums, for reinforcement l
 addition-sft.jsonl         all other pairs with a response to imitate: each once with the right sum, and four times with
                            all carries dropped (digit by digit, modulo 10), so that 80 % of what is imitated is wrong
                            wherever there is a carry
-arithmetic-chat.jsonl      small sums in words, for a chat model
 """
 import json
 import pathlib
@@ -35,7 +34,3 @@ imitate = [{"prompt": ask(a, b), "response": response} for a, b in others
            for response in [str(a + b)] + [without_carries(a, b)] * 4]
 chance.shuffle(imitate)
 write("addition-sft.jsonl", imitate)
-small = [(a, b) for a in range(2, 20) for b in range(2, 20)]
-chance.shuffle(small)
-write("arithmetic-chat.jsonl", [{"prompt": f"What is {a} + {b}? Answer with the number only.", "answer": str(a + b),
-                                 "source": "arithmetic"} for a, b in small[:256]])
