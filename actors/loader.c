@@ -45,9 +45,9 @@ static const verl_option_t s_work_options[] = {
       .also = "verl:data.train_batch_size trl:per_device_train_batch_size openrlhf:--rollout_batch_size" },
     VERL_INT(loader_options_t, epochs, 0, 0, 1e9, "epochs", "passes over the data after which the run ends; 0: no end",
              .also = "verl:trainer.total_epochs trl:num_train_epochs openrlhf:--num_episodes"),
-    VERL_BOOL(loader_options_t, shuffle, "true", "a new order in every epoch, the same in every run",
+    VERL_BOOL(loader_options_t, shuffle, true, "a new order in every epoch, the same in every run",
               .also = "verl:data.shuffle"),
-    VERL_BOOL(loader_options_t, drop_last, "false", "an epoch ends with its last whole batch"),
+    VERL_BOOL(loader_options_t, drop_last, false, "an epoch ends with its last whole batch"),
     VERL_INT(loader_options_t, max_prompt_tokens, 0, 0, 1e9, "tokens", "longest prompt; 0: any",
              .also = "verl:data.max_prompt_length trl:max_prompt_length openrlhf:--prompt_max_len"),
     VERL_CHOICE(loader_options_t, too_long, "error", "error|cut-left|skip",
@@ -208,7 +208,7 @@ static void
 s_load_done(load_t *load)
 {
     for (int64_t i = 0; load->records && i < load->count; i++)
-        verl_record_destroy(&load->records[i]);
+        verl_jsonl_release(&load->records[i]);
     free(load->records);
     free(load->numbers);
     free(load->prompt_lengths);
@@ -299,7 +299,7 @@ s_encode(verl_stage_t *stage, loader_t *self, const verl_schema_t *schema, load_
         if (s_encode_row(stage, self, schema, row, load, &keep) != 0)
             return -1;
         if (!keep) {
-            verl_record_destroy(&load->records[row]);
+            verl_jsonl_release(&load->records[row]);
             continue;
         }
         verl_record_t *record = load->records[row];

@@ -32,7 +32,7 @@ static const verl_option_t s_generate_options[] = {
     VERL_CHOICE(verl_policy_generate_t, template, "none", VERL_TEMPLATE_CHOICES,
                 "how a prompt that comes as text is written: as it is, or by the chat template",
                 .also = "openrlhf:--apply_chat_template"),
-    VERL_BOOL(verl_policy_generate_t, text, "true", "gives response, the text; without, no tokenizer is needed for ids"),
+    VERL_BOOL(verl_policy_generate_t, text, true, "gives response, the text; without, no tokenizer is needed for ids"),
     VERL_INT(verl_policy_generate_t, max_cache_bytes, 0, 0, 1e15, "bytes",
              "keys and values kept at once; prompts that do not fit wait; 0: 4 GiB",
              .also = "verl:actor_rollout_ref.rollout.gpu_memory_utilization"),
@@ -43,7 +43,7 @@ static const verl_option_t s_generate_options[] = {
 static const verl_option_t s_logprobs_options[] = {
     VERL_INT(verl_policy_logprobs_t, max_tokens, 16384, 0, 1e12, "tokens", "computed at once; 0: the whole batch",
              .also = "verl:actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu"),
-    VERL_BOOL(verl_policy_logprobs_t, entropy, "false", "measures actor/entropy too"),
+    VERL_BOOL(verl_policy_logprobs_t, entropy, false, "measures actor/entropy too"),
     VERL_OPTIONS_END
 };
 
@@ -72,12 +72,12 @@ static const verl_option_t s_update_options[] = {
              .also = "verl:actor_rollout_ref.actor.ppo_mini_batch_size openrlhf:--train_batch_size"),
     VERL_INT(verl_policy_update_t, passes, 1, 1, 1e6, "", "over each batch",
              .also = "verl:actor_rollout_ref.actor.ppo_epochs trl:num_iterations openrlhf:--max_epochs"),
-    VERL_BOOL(verl_policy_update_t, shuffle, "false", "groups come in a new order in each pass",
+    VERL_BOOL(verl_policy_update_t, shuffle, false, "groups come in a new order in each pass",
               .also = "verl:actor_rollout_ref.actor.shuffle"),
     VERL_INT(verl_policy_update_t, max_tokens, 16384, 0, 1e12, "tokens",
              "computed at once, whatever the mini-batch; 0: all of it",
              .also = "verl:actor_rollout_ref.actor.ppo_max_token_len_per_gpu openrlhf:--micro_train_batch_size"),
-    VERL_BOOL(verl_policy_update_t, recompute, "false", "saves memory: activations are computed again in the backward pass",
+    VERL_BOOL(verl_policy_update_t, recompute, false, "saves memory: activations are computed again in the backward pass",
               .also = "verl:actor_rollout_ref.model.enable_gradient_checkpointing trl:gradient_checkpointing"),
     VERL_CHOICE(verl_policy_update_t, loss, "vanilla", VERL_POLICY_LOSSES, "what is minimised",
                 .also = "verl:actor_rollout_ref.actor.policy_loss.loss_mode trl:loss_type"),

@@ -25,7 +25,7 @@ static const verl_option_t s_options[] = {
                 .also = "verl:reward_model.reward_manager"),
     VERL_STRING(rule_reward_t, pattern, NULL,
                 "regex: PCRE2 pattern; its first group, or all of it, is the answer that was given", .optional = true),
-    VERL_BOOL(rule_reward_t, trim, "true", "exact: white space around response and answer does not count"),
+    VERL_BOOL(rule_reward_t, trim, true, "exact: white space around response and answer does not count"),
     VERL_REAL(rule_reward_t, format_score, 0, -1e6, 1e6, "", "gsm8k, regex: of an answer that is wrong but in the right form",
               .also = "verl:format_score"),
     VERL_INT(rule_reward_t, match_limit, 10000000, 1, 4000000000, "steps", "regex: what one response may cost"),
