@@ -3,7 +3,7 @@
 
 #define S_NONE .optional = true
 
-const verl_option_t verl_run_options[] = {
+const verl_option_t verl_run_table[] = {
     VERL_STRING(verl_run_keys_t, name, NULL, "name of the run, and of its directory; default: the file's", S_NONE,
                 .also = "verl:trainer.experiment_name trl:run_name openrlhf:--wandb_run_name"),
     { .name = "steps", .type = VERL_OPTION_INT, .offset = offsetof(verl_run_keys_t, steps), .min = 1,
@@ -25,7 +25,7 @@ const verl_option_t verl_run_options[] = {
     VERL_OPTIONS_END
 };
 
-const verl_option_t verl_actor_options[] = {
+const verl_option_t verl_actor_table[] = {
     VERL_STRING(verl_actor_keys_t, mesh, NULL, "role of [mesh] whose devices it gets, or devices; default: cpu", S_NONE),
     VERL_CHOICE(verl_actor_keys_t, place, "process", "process|thread", "a process of its own, or a thread of the node"),
     VERL_INT(verl_actor_keys_t, replicas, 1, 1, 1024, "", "equal copies, which get whole batches in turn"),
@@ -35,7 +35,7 @@ const verl_option_t verl_actor_options[] = {
     VERL_OPTIONS_END
 };
 
-const verl_option_t verl_stage_options[] = {
+const verl_option_t verl_stage_table[] = {
     VERL_STRING(verl_stage_keys_t, kind, NULL, "kind of the actor that the stage has for itself", S_NONE),
     VERL_STRING(verl_stage_keys_t, actor, NULL, "actor that it runs in, of [actor.NAME]", S_NONE),
     VERL_STRING(verl_stage_keys_t, does, NULL, "handler of the kind; default: the one of the stage's name", S_NONE),

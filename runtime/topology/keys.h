@@ -24,10 +24,10 @@ typedef struct verl_stage_keys {
     int            on_error;
 } verl_stage_keys_t;
 
-extern const verl_option_t verl_run_options[];
-extern const verl_option_t verl_actor_options[];
+extern const verl_option_t verl_run_table[];
+extern const verl_option_t verl_actor_table[];
 // `as` and `uses` are strings or tables; the stage checks them itself.
-extern const verl_option_t verl_stage_options[];
+extern const verl_option_t verl_stage_table[];
 
 #define VERL_STEPS_MAX INT64_C(1000000000000)
 #endif

@@ -24,7 +24,7 @@ s_option_size(verl_option_type_t type)
 static bool
 s_reserved(const char *name)
 {
-    return verl_option_find(verl_actor_options, name) || verl_option_find(verl_stage_options, name);
+    return verl_option_find(verl_actor_table, name) || verl_option_find(verl_stage_table, name);
 }
 
 static int

@@ -19,7 +19,7 @@ typedef enum verl_node_type {
 
 // A place in the file, or in an argument of the command line.
 typedef struct verl_at {
-    int origin;                             // -1: the file; else which --set
+    int origin;                             // -1: the file; -2: the fragment of a change; else which --set
     int line, column;                       // from 1; of a --set they mean nothing
 } verl_at_t;
 

@@ -72,6 +72,10 @@ typedef struct verl_plan_stage {
     int                      parts_of;      // stage whose cut this one's output has; -1: whole batches
     bool                     by_part;       // runs on each part (else it waits for the whole batch)
     verl_on_error_t          on_error;
+    double                   timeout;       // of its handler, seconds; 0: none. Its actor's where it has none of its own
+    int                      depends_count;
+    int                     *depends;       // stages that it depends on directly, as the topology has them; there may be
+                                            // more edges: columns and maps come straight from their makers
     int                      weights_edge;  // that brings published versions; -1: in place or none
     int                      needs_count;
     verl_plan_need_t        *needs;

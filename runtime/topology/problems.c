@@ -69,16 +69,20 @@ verl_problem_add(verl_problems_t *problems, verl_at_t at, const char *format, ..
 }
 
 static char *
-s_line(const verl_problem_t *problem, const char *file, const char *const *sets, int sets_count)
+s_line(const verl_problem_t *problem, const verl_sources_t *sources)
 {
     char *line = NULL;
-    int rc;
-    if (problem->at.origin >= 0 && problem->at.origin < sets_count)
-        rc = asprintf(&line, "--set %s: %s", sets[problem->at.origin], problem->text);
+    int rc, origin = problem->at.origin;
+    const char *file = origin == -2 && sources->fragment ? sources->fragment : sources->file;
+    if (origin >= 0 && origin < sources->sets_count)
+        rc = asprintf(&line, "--set %s: %s", sources->sets[origin], problem->text);
     else if (problem->at.line == 0)
         rc = asprintf(&line, "%s: %s", file, problem->text);
     else
         rc = asprintf(&line, "%s:%d:%d: %s", file, problem->at.line, problem->at.column, problem->text);
+    for (char *c = rc < 0 ? NULL : line; c && *c; c++)
+        if ((unsigned char) *c < 0x20 || *c == 0x7f)
+            *c = '?';                       // of a path or a --set; the text is escaped already
     return rc < 0 ? NULL : line;
 }
 
@@ -91,8 +95,7 @@ s_compare(const void *a, const void *b)
 }
 
 void
-verl_problems_report(const verl_problems_t *problems, const char *file, const char *const *sets, int sets_count,
-                     verl_topology_errors_t *ret_errors)
+verl_problems_report(const verl_problems_t *problems, const verl_sources_t *sources, verl_topology_errors_t *ret_errors)
 {
     *ret_errors = (verl_topology_errors_t) { 0 };
     size_t count = (size_t) problems->count;
@@ -103,7 +106,7 @@ verl_problems_report(const verl_problems_t *problems, const char *file, const ch
             sorted[i] = &problems->items[i];
         qsort(sorted, count, sizeof *sorted, s_compare);
         for (size_t i = 0; i < count; i++) {
-            char *line = s_line(sorted[i], file, sets, sets_count);
+            char *line = s_line(sorted[i], sources);
             if (line)
                 ret_errors->items[ret_errors->count++] = line;
         }

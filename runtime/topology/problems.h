@@ -31,7 +31,14 @@ void verl_problem_add(verl_problems_t *problems, verl_at_t at, const char *forma
     __attribute__((format(printf, 3, 4)));
 // Is there one at this place already?
 bool verl_problem_at(const verl_problems_t *problems, verl_at_t at);
-// Sorts and formats them; malloc'ed. sets are the --set arguments by origin.
-void verl_problems_report(const verl_problems_t *problems, const char *file, const char *const *sets, int sets_count,
+// Where the places of problems are: origin -1 in file, -2 in fragment, from 0 on in a --set.
+typedef struct verl_sources {
+    const char        *file, *fragment;     // paths, as errors name them
+    const char *const *sets;
+    int                sets_count;
+} verl_sources_t;
+
+// Sorts and formats them; malloc'ed.
+void verl_problems_report(const verl_problems_t *problems, const verl_sources_t *sources,
                           verl_topology_errors_t *ret_errors);
 #endif

@@ -1,0 +1,201 @@
+// draft_columns.c: finds, for each column that a stage needs, the stage that makes it, and the edges that bring it.
+#include <string.h>
+#include "runtime/topology/draft.h"
+#include "runtime/topology/grammar.h"
+#include "runtime/topology/kinds.h"
+#include "runtime/topology/nearest.h"
+
+int
+verl_draft_edge(verl_draft_t *draft, int index, int maker)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    for (int i = 0; i < stage->in_count; i++)
+        if (stage->in[i].maker == maker)
+            return i;
+    stage->in = verl_pool_grow(draft->pool, stage->in, stage->in_count, sizeof *stage->in);
+    stage->in[stage->in_count] = (verl_draft_edge_t) { .maker = maker };
+    return stage->in_count++;
+}
+
+static const verl_draft_give_t *
+s_give(const verl_draft_stage_t *stage, const char *column)
+{
+    for (int i = 0; i < stage->gives_count; i++)
+        if (strcmp(stage->gives[i].as, column) == 0)
+            return &stage->gives[i];
+    return NULL;
+}
+
+// Where to point at: what names the column in this stage, else what decides what is upstream.
+static verl_at_t
+s_at(const verl_draft_stage_t *stage, const verl_draft_need_t *need)
+{
+    const verl_node_t *uses = verl_node_get(verl_node_get(stage->node, "uses"), need->name);
+    if (uses)
+        return uses->at;
+    if (need->node)
+        return need->node->key_at;
+    return verl_draft_at(stage->node, "depends_on", stage->at);
+}
+
+// A kind of this program that would give the column: "a stage `generate` of kind `policy` gives it". NULL: none.
+static const char *
+s_giving_kind(verl_draft_t *draft, const char *column)
+{
+    const verl_kind_t *kind;
+    for (int k = 0; (kind = verl_kind_at(k)); k++)
+        for (int s = 0; s < verl_stage_kind_count(kind); s++)
+            for (int g = 0; g < VERL_MAX_COLUMNS && kind->stages[s].gives[g]; g++) {
+                verl_give_text_t give;
+                verl_error_t ignored;
+                if (verl_give_parse(kind->stages[s].gives[g], draft->pool, &give, &ignored) != 0 ||
+                    strcmp(give.name, column) != 0)
+                    continue;
+                char shown[256];
+                verl_kind_shown(kind, shown, sizeof shown);
+                const char *condition = verl_condition_text(&give.condition, draft->pool);
+                return verl_pool_print(draft->pool, "a stage that does `%s` of kind `%s` gives it%s%s",
+                                       kind->stages[s].name, shown, *condition ? ", if " : "", condition);
+            }
+    return NULL;
+}
+
+static const char *
+s_nearest_column(const verl_draft_t *draft, int index, const char *column)
+{
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, column);
+    for (int i = 0; i < draft->stages_count; i++)
+        for (int g = 0; verl_draft_is_upstream(draft, index, i) && g < draft->stages[i].gives_count; g++)
+            verl_nearest_offer(&nearest, draft->stages[i].gives[g].as);
+    return nearest.best;
+}
+
+static void
+s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
+{
+    const verl_draft_stage_t *stage = &draft->stages[index];
+    const char *cure = NULL, *near = s_nearest_column(draft, index, need->column);
+    bool written = need->node || strcmp(need->name, need->column) != 0;
+    if (written && near)
+        cure = verl_pool_print(draft->pool, "did you mean `%s`?", near);
+    for (int i = 0; i < draft->stages_count && !cure; i++) {
+        if (i == index || !s_give(&draft->stages[i], need->column))
+            continue;
+        const char *other = draft->stages[i].name;
+        if (verl_draft_is_upstream(draft, i, index))
+            cure = verl_pool_print(draft->pool, "`%s` gives it, but depends on `%s`: another stage that gives it would be "
+                                   "right", other, stage->name);
+        else
+            cure = verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
+    }
+    if (!cure)
+        cure = s_giving_kind(draft, need->column);
+    if (!cure && near)
+        cure = verl_pool_print(draft->pool, "`uses = { %s = \"%s\" }` may be meant", need->name, near);
+    if (!cure)
+        cure = "a stage that gives it, or a record's field of this name, would be right";
+    verl_problem_add(&draft->problems, s_at(stage, need), "`%s` needs the column `%s`, which nothing upstream of it gives: "
+                     "%s", stage->name, need->column, cure);
+}
+
+static void
+s_report_two(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft_need_t *need, int a, int b)
+{
+    const char *one = draft->stages[a].name, *other = draft->stages[b].name, *column = need->column;
+    verl_problem_add(&draft->problems, s_at(stage, need), "the column `%s`, which `%s` needs, is made by `%s` and by `%s`, and "
+                     "neither depends on the other: `as = { %s = \"%s_%s\" }` in [stage.%s], or `uses = { %s = \"…\" }` here, "
+                     "would be right", column, stage->name, one, other, s_give(&draft->stages[b], column)->name, column,
+                     other, other, need->name);
+}
+
+static bool
+s_makes(const verl_draft_t *draft, int index, int maker, const char *column)
+{
+    return verl_draft_is_upstream(draft, index, maker) && s_give(&draft->stages[maker], column);
+}
+
+// The first other maker that one does not depend on; -1: it depends on all others, and wins.
+static int
+s_rival(const verl_draft_t *draft, int index, int maker, const char *column)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        if (i != maker && s_makes(draft, index, i, column) && !verl_draft_is_upstream(draft, maker, i))
+            return i;
+    return -1;
+}
+
+// Of all upstream that make the column, the one that depends on the others; -1: none, or reported.
+static int
+s_maker(verl_draft_t *draft, int index, const verl_draft_need_t *need, bool *ret_told)
+{
+    int last = -1;
+    for (int i = 0; i < draft->stages_count; i++) {
+        if (!s_makes(draft, index, i, need->column))
+            continue;
+        if (s_rival(draft, index, i, need->column) < 0)
+            return i;
+        if (last < 0 || verl_draft_is_upstream(draft, i, last))
+            last = i;
+    }
+    if (last >= 0) {
+        int rival = s_rival(draft, index, last, need->column);
+        s_report_two(draft, &draft->stages[index], need, last < rival ? last : rival, last < rival ? rival : last);
+        *ret_told = true;
+    }
+    return -1;
+}
+
+static void
+s_check_space(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft_need_t *need)
+{
+    const verl_draft_give_t *give = s_give(&draft->stages[need->maker], need->column);
+    if (!need->space || !give->space || strcmp(need->space, give->space) == 0)
+        return;
+    verl_problem_add(&draft->problems, s_at(stage, need), "`%s` reads the ids in `%s` with '%s', but `%s` made them with '%s', "
+                     "which numbers differently: the same in both would be right", stage->name, need->column, need->who,
+                     draft->stages[need->maker].name, give->who);
+}
+
+static void
+s_carry(verl_draft_t *draft, verl_draft_stage_t *stage, verl_draft_need_t *need)
+{
+    verl_draft_edge_t *edge = &stage->in[need->edge];
+    for (int i = 0; i < edge->columns_count; i++)
+        if (strcmp(edge->columns[i], need->column) == 0)
+            return;
+    edge->columns = verl_pool_grow(draft->pool, edge->columns, edge->columns_count, sizeof *edge->columns);
+    edge->columns[edge->columns_count++] = need->column;
+}
+
+static void
+s_resolve(verl_draft_t *draft, int index)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    for (int d = 0; d < stage->deps_count; d++)
+        verl_draft_edge(draft, index, stage->deps[d]);
+    for (int i = 0; i < stage->needs_count; i++) {
+        verl_draft_need_t *need = &stage->needs[i];
+        bool told = false;
+        need->maker = s_maker(draft, index, need, &told);
+        stage->lost = stage->lost || told;
+        if (need->maker < 0) {
+            if (!need->optional && !stage->clouded && !told)
+                s_report_missing(draft, index, need);
+            continue;
+        }
+        need->edge = verl_draft_edge(draft, index, need->maker);
+        s_carry(draft, stage, need);
+        s_check_space(draft, stage, need);
+    }
+    verl_draft_rows(draft, index);
+}
+
+void
+verl_draft_columns(verl_draft_t *draft)
+{
+    for (int i = 0; i < draft->order_count; i++)
+        verl_draft_declare(draft, draft->order[i]);
+    for (int i = 0; i < draft->order_count; i++)
+        s_resolve(draft, draft->order[i]);
+}

@@ -1,0 +1,316 @@
+// draft_declare.c: what a stage needs and gives: the kind's lists, under this stage's options, and what the kind's own
+// declare function says on top of them.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/topology/draft.h"
+#include "runtime/topology/grammar.h"
+#include "runtime/topology/nearest.h"
+#include "runtime/topology/value.h"
+
+struct verl_declaration {
+    verl_draft_t       *draft;
+    verl_draft_stage_t *stage;
+    int                 index;
+    int                 errors;
+};
+
+static const verl_value_t *
+s_state(const verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    return &draft->actors[stage->actor].options;
+}
+
+const char *
+verl_draft_uses(const verl_draft_stage_t *stage, const char *name)
+{
+    const verl_node_t *other = verl_node_get(verl_node_get(stage->node, "uses"), name);
+    return other && other->type == VERL_NODE_STRING ? other->string : name;
+}
+
+bool
+verl_draft_column_name(const char *name)
+{
+    if (!*name || strlen(name) > 100)
+        return false;
+    for (const unsigned char *c = (const unsigned char *) name; *c; c++)
+        if (!isgraph(*c) || *c >= 0x80 || strchr(":?*\"\\", *c))
+            return false;
+    return true;
+}
+
+static void
+s_add_need(verl_draft_t *draft, verl_draft_stage_t *stage, const char *name, bool optional, const verl_node_t *node)
+{
+    for (int i = 0; i < stage->needs_count; i++)
+        if (strcmp(stage->needs[i].name, name) == 0) {
+            stage->needs[i].optional = stage->needs[i].optional && optional;
+            return;
+        }
+    stage->needs = verl_pool_grow(draft->pool, stage->needs, stage->needs_count, sizeof *stage->needs);
+    stage->needs[stage->needs_count++] = (verl_draft_need_t) {
+        .name = verl_pool_copy(draft->pool, name), .column = verl_draft_uses(stage, name), .optional = optional,
+        .node = node, .maker = -1, .edge = -1 };
+}
+
+// Where the entry of a list was written: its own place in an array, or the key of a table.
+static const verl_node_t *
+s_entry_node(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *option, int index)
+{
+    const verl_node_t *node = verl_node_get(stage->node, option);
+    if (!node)
+        node = verl_node_get(draft->actors[stage->actor].node, option);
+    bool list = node && (node->type == VERL_NODE_ARRAY || node->type == VERL_NODE_TABLE) && index < node->count;
+    return list ? node->items[index] : node;
+}
+
+static void
+s_need(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_need_text_t *need)
+{
+    const verl_value_t *state = s_state(draft, stage);
+    if (!verl_condition_holds(&need->condition, &stage->options, state))
+        return;
+    if (!need->listed) {
+        s_add_need(draft, stage, need->name, need->optional, NULL);
+        return;
+    }
+    const verl_value_t *list = verl_value_get(&stage->options, need->name);
+    if (!list)
+        list = verl_value_get(state, need->name);
+    for (int i = 0; list && i < list->count; i++) {
+        const char *name = list->type == VERL_VALUE_TABLE ? list->keys[i] : list->items[i].string;
+        s_add_need(draft, stage, name, need->optional, s_entry_node(draft, stage, need->name, i));
+    }
+}
+
+static void
+s_give(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_give_text_t *give)
+{
+    const verl_value_t *state = s_state(draft, stage);
+    if (!verl_condition_holds(&give->condition, &stage->options, state))
+        return;
+    for (int i = 0; i < stage->gives_count; i++)
+        if (strcmp(stage->gives[i].name, give->name) == 0)
+            return;
+    stage->gives = verl_pool_grow(draft->pool, stage->gives, stage->gives_count, sizeof *stage->gives);
+    stage->gives[stage->gives_count++] = (verl_draft_give_t) {
+        .name = give->name, .as = give->name, .type = verl_give_type(give, &stage->options, state, draft->pool) };
+}
+
+void
+verl_declare_need(verl_declaration_t *declaration, const char *column)
+{
+    verl_need_text_t need;
+    verl_error_t error = { "" };
+    if (verl_need_parse(column, declaration->draft->pool, &need, &error) != 0)
+        verl_declare_error(declaration, NULL, "its kind declares a need that cannot be read, %s: a kind that writes it "
+                           "otherwise would be right", error.text);
+    else
+        s_need(declaration->draft, declaration->stage, &need);
+}
+
+void
+verl_declare_give(verl_declaration_t *declaration, const char *column)
+{
+    verl_give_text_t give;
+    verl_error_t error = { "" };
+    if (verl_give_parse(column, declaration->draft->pool, &give, &error) != 0)
+        verl_declare_error(declaration, NULL, "its kind declares a column that cannot be read, %s: a kind that writes it "
+                           "otherwise would be right", error.text);
+    else
+        s_give(declaration->draft, declaration->stage, &give);
+}
+
+void
+verl_declare_space(verl_declaration_t *declaration, const char *column, const char *space, const char *who)
+{
+    verl_draft_stage_t *stage = declaration->stage;
+    const char *id = verl_pool_copy(declaration->draft->pool, space);
+    const char *name = verl_pool_copy(declaration->draft->pool, who ? who : space);
+    for (int i = 0; i < stage->needs_count; i++)
+        if (strcmp(stage->needs[i].name, column) == 0) {
+            stage->needs[i].space = id;
+            stage->needs[i].who = name;
+        }
+    for (int i = 0; i < stage->gives_count; i++)
+        if (strcmp(stage->gives[i].name, column) == 0) {
+            stage->gives[i].space = id;
+            stage->gives[i].who = name;
+        }
+}
+
+void
+verl_declare_batches(verl_declaration_t *declaration, int64_t batches)
+{
+    declaration->stage->batches = batches < 0 ? 0 : batches;
+}
+
+void
+verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
+{
+    verl_draft_t *draft = declaration->draft;
+    const verl_draft_stage_t *stage = declaration->stage;
+    va_list arguments;
+    va_start(arguments, format);
+    const char *text = verl_pool_vprint(draft->pool, format, arguments);
+    va_end(arguments);
+    verl_at_t at = option ? verl_draft_at(draft->actors[stage->actor].node, option, stage->at) : stage->at;
+    if (option)
+        at = verl_draft_at(stage->node, option, at);
+    verl_problem_add(&draft->problems, at, "`%s`: %s", option ? option : stage->name, text);
+    declaration->errors++;
+}
+
+bool
+verl_declare_has_upstream(const verl_declaration_t *declaration, const char *column)
+{
+    const verl_draft_t *draft = declaration->draft;
+    const char *name = verl_draft_uses(declaration->stage, column);
+    for (int i = 0; i < draft->stages_count; i++) {
+        if (!verl_draft_is_upstream(draft, declaration->index, i))
+            continue;
+        for (int g = 0; g < draft->stages[i].gives_count; g++)
+            if (strcmp(draft->stages[i].gives[g].as, name) == 0)
+                return true;
+    }
+    return false;
+}
+
+// The kind looks at the structs that its handlers will get. If memory runs out meanwhile they are lost, and so is the run.
+static void
+s_ask(verl_draft_t *draft, verl_draft_stage_t *stage, int index)
+{
+    const verl_draft_actor_t *actor = &draft->actors[stage->actor];
+    void *state = verl_pool_alloc(draft->pool, actor->kind->state_size);
+    void *options = verl_pool_alloc(draft->pool, stage->handler->options_size);
+    verl_error_t error = { "" };
+    verl_declaration_t declaration = { .draft = draft, .stage = stage, .index = index };
+    if (verl_options_fill(actor->kind->options, &actor->options, state, &error) != 0)
+        verl_declare_error(&declaration, NULL, "%s", error.text);
+    else {
+        if (verl_options_fill(stage->handler->options, &stage->options, options, &error) != 0)
+            verl_declare_error(&declaration, NULL, "%s", error.text);
+        else if (stage->handler->declare(&declaration, state, options) != 0 && declaration.errors == 0)
+            verl_declare_error(&declaration, NULL, "its kind refuses these options without saying why");
+        verl_options_done(stage->handler->options, options);
+    }
+    verl_options_done(actor->kind->options, state);
+    stage->unsure = stage->unsure || declaration.errors > 0;
+}
+
+static bool
+s_gives(const verl_draft_stage_t *stage, const char *name)
+{
+    for (int i = 0; i < stage->gives_count; i++)
+        if (strcmp(stage->gives[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static void
+s_unknown_column(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_node_t *entry, const char *key,
+                 const char *name)
+{
+    bool as = strcmp(key, "as") == 0;
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, name);
+    const char *list = NULL;
+    for (int i = 0; i < (as ? stage->gives_count : stage->needs_count); i++) {
+        const char *known = as ? stage->gives[i].name : stage->needs[i].name;
+        verl_nearest_offer(&nearest, known);
+        list = verl_pool_print(draft->pool, "%s%s`%s`", list ? list : "", list ? ", " : "", known);
+    }
+    const char *verb = as ? "gives" : "needs";
+    if (nearest.best)
+        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: did you mean `%s`?", stage->name, verb,
+                         name, nearest.best);
+    else
+        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: it %s %s", stage->name, verb, name, verb,
+                         list ? list : "none at all, so leaving this out would be right");
+}
+
+static bool
+s_check_name(verl_draft_t *draft, const verl_node_t *value, const char *key)
+{
+    if (value->type == VERL_NODE_STRING && verl_draft_column_name(value->string))
+        return true;
+    verl_problem_add(&draft->problems, value->at, "`%s` has %s in it that is no name of a column: letters, digits, '_', '-', "
+                     "'.' and '/' in quotes would be right", key, verl_node_type_name(value->type));
+    return false;
+}
+
+static void
+s_as_table(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *as)
+{
+    for (int i = 0; i < as->count; i++) {
+        if (!s_check_name(draft, as->items[i], "as"))
+            continue;
+        if (!s_gives(stage, as->keys[i]) && !stage->unsure)
+            s_unknown_column(draft, stage, as->items[i], "as", as->keys[i]);
+        for (int g = 0; g < stage->gives_count; g++)
+            if (strcmp(stage->gives[g].name, as->keys[i]) == 0)
+                stage->gives[g].as = as->items[i]->string;
+    }
+}
+
+static void
+s_as(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    const verl_node_t *as = verl_node_get(stage->node, "as");
+    if (!as)
+        return;
+    if (as->type == VERL_NODE_TABLE)
+        s_as_table(draft, stage, as);
+    else if (as->type == VERL_NODE_STRING && s_check_name(draft, as, "as"))
+        for (int g = 0; g < stage->gives_count; g++)
+            stage->gives[g].as = verl_pool_print(draft->pool, "%s%s", as->string, stage->gives[g].name);
+    else if (as->type != VERL_NODE_STRING)
+        verl_problem_add(&draft->problems, as->at, "`as` is %s: a table, { score = \"score_length\" }, or a prefix for all, "
+                         "\"greedy_\", would be right", verl_node_type_name(as->type));
+    for (int a = 0; a < stage->gives_count; a++)
+        for (int b = 0; b < a; b++)
+            if (strcmp(stage->gives[a].as, stage->gives[b].as) == 0)
+                verl_problem_add(&draft->problems, as->at, "`as` makes one name, `%s`, of `%s` and `%s`: two names would be "
+                                 "right", stage->gives[a].as, stage->gives[b].name, stage->gives[a].name);
+}
+
+static void
+s_check_uses(verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    const verl_node_t *uses = verl_node_get(stage->node, "uses");
+    if (uses && uses->type != VERL_NODE_TABLE)
+        verl_problem_add(&draft->problems, uses->at, "`uses` is %s: a table, { score = \"score_length\" }, would be right",
+                         verl_node_type_name(uses->type));
+    for (int i = 0; uses && uses->type == VERL_NODE_TABLE && i < uses->count; i++) {
+        bool needed = false;
+        for (int n = 0; n < stage->needs_count; n++)
+            needed = needed || strcmp(stage->needs[n].name, uses->keys[i]) == 0;
+        if (s_check_name(draft, uses->items[i], "uses") && !needed && !stage->unsure)
+            s_unknown_column(draft, stage, uses->items[i], "uses", uses->keys[i]);
+    }
+}
+
+void
+verl_draft_declare(verl_draft_t *draft, int index)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    verl_error_t ignored;                   // the kind's lists were read when it was registered
+    const verl_stage_kind_t *handler = stage->handler;
+    for (int i = 0; handler && i < VERL_MAX_COLUMNS && handler->needs[i]; i++) {
+        verl_need_text_t need;
+        if (verl_need_parse(handler->needs[i], draft->pool, &need, &ignored) == 0)
+            s_need(draft, stage, &need);
+    }
+    for (int i = 0; handler && i < VERL_MAX_COLUMNS && handler->gives[i]; i++) {
+        verl_give_text_t give;
+        if (verl_give_parse(handler->gives[i], draft->pool, &give, &ignored) == 0)
+            s_give(draft, stage, &give);
+    }
+    if (handler && handler->declare && !stage->unsure)
+        s_ask(draft, stage, index);
+    s_as(draft, stage);
+    s_check_uses(draft, stage);
+    stage->clouded = stage->unsure;
+    for (int d = 0; d < stage->deps_count; d++)
+        stage->clouded = stage->clouded || draft->stages[stage->deps[d]].clouded;
+}

@@ -1,0 +1,119 @@
+// draft_limits.c: what goes together: parts, replicas, and what a failure may do.
+#include <stdio.h>
+#include "runtime/topology/draft.h"
+#include "runtime/topology/kinds.h"
+
+// A stage runs part by part where everything that it is given of its own rows comes in the same parts, and the rest
+// whole. Returns the stage that cuts them; -1: it waits for the whole batch.
+static int
+s_cut_of(const verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    int cut = -1;
+    for (int i = 0; i < stage->in_count; i++) {
+        int maker = stage->in[i].maker, parts_of = draft->stages[maker].parts_of;
+        bool same_rows = verl_draft_space(draft, maker) == stage->rows_of;
+        if (same_rows && (parts_of < 0 || (cut >= 0 && cut != parts_of)))
+            return -1;
+        if (!same_rows && parts_of >= 0)
+            return -1;
+        if (same_rows)
+            cut = parts_of;
+    }
+    return cut;
+}
+
+static void
+s_parts(verl_draft_t *draft, int index)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    bool cuts = stage->keys.parts > 1;
+    int cut = stage->deps_count > 0 && stage->handler && stage->handler->by_row ? s_cut_of(draft, stage) : -1;
+    stage->by_part = cut >= 0;
+    stage->parts_of = cuts ? index : cut;
+    verl_at_t at = verl_draft_at(stage->node, "parts", stage->at);
+    if (!cuts || !stage->handler)
+        return;
+    if (stage->deps_count == 0)
+        verl_problem_add(&draft->problems, at, "`%s` is a source, and a batch is cut by a stage that is given one: `parts` in "
+                         "a stage behind it would be right", stage->name);
+    else if (!stage->handler->by_row)
+        verl_problem_add(&draft->problems, at, "`%s` does `%s`, which works on whole batches: `parts` is for a stage that works "
+                         "row by row", stage->name, stage->handler->name);
+    else if (cut >= 0)
+        verl_problem_add(&draft->problems, at, "`%s` is given batches that `%s` has cut already: `parts` there only would be "
+                         "right", stage->name, draft->stages[cut].name);
+}
+
+static bool
+s_writes_in(const verl_draft_t *draft, int actor)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].actor == actor && draft->stages[i].handler && draft->stages[i].handler->writes_weights)
+            return true;
+    return false;
+}
+
+// What a kind keeps is its weights, where it has a stage that updates them: an actor without that stage keeps nothing.
+static bool
+s_keeps_state(const verl_draft_t *draft, int actor)
+{
+    const verl_kind_t *kind = draft->actors[actor].kind;
+    if (!kind || !kind->keeps_state)
+        return false;
+    bool weights = false;
+    for (int i = 0; i < verl_stage_kind_count(kind); i++)
+        weights = weights || kind->stages[i].writes_weights;
+    return !weights || s_writes_in(draft, actor);
+}
+
+static void
+s_check_replicas(verl_draft_t *draft, int index)
+{
+    const verl_draft_actor_t *actor = &draft->actors[index];
+    if (actor->keys.replicas <= 1 || actor->stages == 0 || !s_keeps_state(draft, index))
+        return;
+    char shown[256];
+    verl_problem_add(&draft->problems, verl_draft_at(actor->node, "replicas", actor->at), "`%s` has %lld replicas, and its "
+                     "kind `%s` keeps state, which they could not share: `replicas = 1` would be right", actor->name,
+                     (long long) actor->keys.replicas, verl_kind_shown(actor->kind, shown, sizeof shown));
+}
+
+// A stage that waits for what this stage gives: for its data or its weights; -1: none.
+static int
+s_reader_of(const verl_draft_t *draft, int stage)
+{
+    for (int i = 0; i < draft->stages_count; i++) {
+        if (draft->stages[i].weights_from == stage)
+            return i;
+        for (int d = 0; d < draft->stages[i].deps_count; d++)
+            if (draft->stages[i].deps[d] == stage)
+                return i;
+    }
+    return -1;
+}
+
+static void
+s_check_ignore(verl_draft_t *draft, int index)
+{
+    const verl_draft_actor_t *actor = &draft->actors[index];
+    for (int i = 0; i < draft->stages_count; i++) {
+        int reader = draft->stages[i].actor == index ? s_reader_of(draft, i) : -1;
+        if (actor->keys.on_failure != VERL_ON_FAILURE_IGNORE || reader < 0)
+            continue;
+        verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at), "the failure of `%s` cannot be "
+                         "ignored, since `%s` depends on `%s`: \"stop\" or \"restart\" would be right", actor->name,
+                         draft->stages[reader].name, draft->stages[i].name);
+        return;
+    }
+}
+
+void
+verl_draft_limits(verl_draft_t *draft)
+{
+    for (int i = 0; i < draft->order_count; i++)
+        s_parts(draft, draft->order[i]);
+    for (int i = 0; i < draft->actors_count; i++) {
+        s_check_replicas(draft, i);
+        s_check_ignore(draft, i);
+    }
+}

@@ -1,0 +1,308 @@
+// draft_stages.c: [stage.*]: the actor that each runs in, its handler, its options, and what it depends on.
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/topology/draft.h"
+#include "runtime/topology/kinds.h"
+#include "runtime/topology/nearest.h"
+#include "runtime/topology/options.h"
+#include "runtime/topology/value.h"
+
+int
+verl_draft_find_stage(const verl_draft_t *draft, const char *name)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        if (strcmp(draft->stages[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+const char *
+verl_draft_nearest_stage(const verl_draft_t *draft, const char *name)
+{
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, name);
+    for (int i = 0; i < draft->stages_count; i++)
+        verl_nearest_offer(&nearest, draft->stages[i].name);
+    return nearest.best;
+}
+
+// A stage with a kind has an actor for itself, of its own name.
+static void
+s_make_actor(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *kind)
+{
+    int other = verl_draft_find_actor(draft, stage->name);
+    if (other >= 0) {
+        verl_problem_add(&draft->problems, kind->key_at, "the stage `%s` names a kind, so its own actor would be called "
+                         "`%s`, but there is [actor.%s]: `actor = \"%s\"` here, or another name, would be right",
+                         stage->name, stage->name, stage->name, stage->name);
+        return;
+    }
+    verl_draft_actor_t actor = { .name = stage->name, .at = stage->at, .node = stage->node, .base = -1, .own = true,
+                                 .options = verl_value_table(), .common = verl_value_table(), .devices = "cpu" };
+    actor.kind_name = verl_draft_kind(draft, kind, &actor.kind);
+    stage->actor = verl_draft_add_actor(draft, actor);
+}
+
+static void
+s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    if (verl_problem_at(&draft->problems, stage->at))
+        return;
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, stage->name);
+    for (int i = 0; stage->at.origin != -1 && i < draft->stages_count; i++)
+        if (&draft->stages[i] != stage)
+            verl_nearest_offer(&nearest, draft->stages[i].name);
+    if (nearest.best)
+        verl_problem_add(&draft->problems, stage->at, "there is no stage `%s`: did you mean `%s`?", stage->name,
+                         nearest.best);
+    else
+        verl_problem_add(&draft->problems, stage->at, "[stage.%s] names neither a kind nor an actor: `kind = \"…\"` for an "
+                         "actor of its own, or `actor = \"…\"` for one of [actor.NAME], would be right", stage->name);
+}
+
+static void
+s_add_stage(verl_draft_t *draft, const char *name, verl_node_t *node)
+{
+    verl_draft_stage_t *stage = &draft->stages[draft->stages_count++];
+    *stage = (verl_draft_stage_t) { .name = name, .at = node->key_at, .node = node, .actor = -1, .weights_from = -1,
+                                    .batches = -1, .options = verl_value_table(), .rows_of = -1, .parts_of = -1 };
+    if (node->type != VERL_NODE_TABLE) {
+        verl_problem_add(&draft->problems, node->key_at, "`%s` is %s: [stage.%s] must be a table", name,
+                         verl_node_type_name(node->type), name);
+        stage->node = verl_node_table(draft->pool);
+        return;
+    }
+    verl_draft_name(draft, "a stage", name, node->key_at);
+    const verl_node_t *kind = verl_node_get(node, "kind"), *actor = verl_node_get(node, "actor");
+    if (kind && actor)
+        verl_problem_add(&draft->problems, actor->key_at, "[stage.%s] names both an actor and a kind: `actor` for one that "
+                         "several stages share, or `kind` for one of its own, would be right", name);
+    else if (kind)
+        s_make_actor(draft, stage, kind);
+}
+
+// The actor of a stage that names one. A stage's own actor has a name too.
+static void
+s_find_actor(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *node)
+{
+    if (node->type != VERL_NODE_STRING)
+        return;
+    stage->actor = verl_draft_find_actor(draft, node->string);
+    if (stage->actor >= 0)
+        return;
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, node->string);
+    for (int i = 0; i < draft->actors_count; i++)
+        verl_nearest_offer(&nearest, draft->actors[i].name);
+    if (nearest.best)
+        verl_problem_add(&draft->problems, node->at, "there is no actor `%s`: did you mean `%s`?", node->string,
+                         nearest.best);
+    else
+        verl_problem_add(&draft->problems, node->at, "there is no actor `%s`: [actor.%s] with a kind would be right",
+                         node->string, node->string);
+}
+
+static const char *
+s_list_handlers(verl_draft_t *draft, const verl_kind_t *kind)
+{
+    char *list = NULL;
+    for (int i = 0; i < verl_stage_kind_count(kind); i++)
+        list = list ? verl_pool_print(draft->pool, "%s, \"%s\"", list, kind->stages[i].name) :
+               verl_pool_print(draft->pool, "\"%s\"", kind->stages[i].name);
+    return list;
+}
+
+static void
+s_find_handler(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    const verl_kind_t *kind = stage->actor >= 0 ? draft->actors[stage->actor].kind : NULL;
+    const verl_node_t *does = verl_node_get(stage->node, "does");
+    if (!kind || (does && does->type != VERL_NODE_STRING))
+        return;
+    stage->handler = verl_stage_kind_find(kind, does ? does->string : stage->name);
+    if (!stage->handler && !does && verl_stage_kind_count(kind) == 1)
+        stage->handler = &kind->stages[0];
+    if (stage->handler)
+        return;
+    char shown[256];
+    verl_kind_shown(kind, shown, sizeof shown);
+    const char *list = s_list_handlers(draft, kind);
+    verl_nearest_t nearest;
+    verl_nearest_init(&nearest, does ? does->string : stage->name);
+    for (int i = 0; i < verl_stage_kind_count(kind); i++)
+        verl_nearest_offer(&nearest, kind->stages[i].name);
+    if (does && nearest.best)
+        verl_problem_add(&draft->problems, does->at, "kind `%s` does no `%s`: did you mean `%s`?", shown, does->string,
+                         nearest.best);
+    else if (does)
+        verl_problem_add(&draft->problems, does->at, "kind `%s` does no `%s`: it does %s", shown, does->string, list);
+    else
+        verl_problem_add(&draft->problems, stage->at, "`%s` is nothing that kind `%s` does: `does = ` one of %s would be "
+                         "right", stage->name, shown, list);
+}
+
+typedef struct elsewhere {
+    const verl_draft_stage_t *stage;
+    const verl_draft_actor_t *actor;
+} elsewhere_t;
+
+// A key that is an option of the actor's state, or of another handler of the kind.
+static const char *
+s_elsewhere(verl_draft_t *draft, const void *who, const char *key)
+{
+    const elsewhere_t *self = who;
+    const verl_kind_t *kind = self->actor->kind;
+    if (verl_option_find(kind->options, key) || verl_option_find(verl_actor_table, key))
+        return verl_pool_print(draft->pool, "`%s` belongs to the actor that the stages share: in [actor.%s] it would be "
+                               "right", key, self->actor->name);
+    for (int i = 0; i < verl_stage_kind_count(kind); i++)
+        if (verl_option_find(kind->stages[i].options, key))
+            return verl_pool_print(draft->pool, "`%s` is an option of a stage that does `%s`, and `%s` does `%s`: there it "
+                                   "would be right", key, kind->stages[i].name, self->stage->name,
+                                   self->stage->handler->name);
+    return NULL;
+}
+
+// Does the stage get an actor of its own because it may be behind with its weights?
+static bool
+s_is_stale(const verl_draft_stage_t *stage)
+{
+    const verl_node_t *staleness = verl_node_get(stage->node, "staleness");
+    return verl_node_get(stage->node, "actor") && staleness && staleness->type == VERL_NODE_INT && staleness->integer > 0;
+}
+
+static void
+s_fill_keys(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_value_t *values)
+{
+    verl_error_t error = { "" };
+    if (verl_options_fill(verl_stage_table, values, &stage->keys, &error) != 0)
+        verl_problem_add(&draft->problems, stage->at, "%s", error.text);
+    verl_options_done(verl_stage_table, &stage->keys);
+    double shared = stage->actor >= 0 ? draft->actors[stage->actor].keys.timeout : 0;
+    stage->timeout = verl_value_get(values, "timeout") ? stage->keys.timeout : shared;
+}
+
+static void
+s_check_keys(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    verl_draft_actor_t *actor = stage->actor >= 0 ? &draft->actors[stage->actor] : NULL;
+    bool known = actor && stage->handler, own = actor && actor->own && actor->node == stage->node;
+    verl_value_t values = verl_value_table(), ignored = verl_value_table();
+    verl_scope_t scopes[4] = { { verl_stage_table, &values } };
+    int count = 1;
+    if (known)
+        scopes[count++] = (verl_scope_t) { stage->handler->options, &stage->options };
+    if (own) {
+        scopes[count++] = (verl_scope_t) { verl_actor_table, &actor->common };
+        scopes[count++] = (verl_scope_t) { actor->kind ? actor->kind->options : NULL, &actor->options };
+    } else if (s_is_stale(stage))
+        scopes[count++] = (verl_scope_t) { verl_actor_table, &ignored };
+    const char *where = verl_pool_print(draft->pool, "[stage.%s]", stage->name);
+    elsewhere_t who = { .stage = stage, .actor = actor };
+    int mistakes = verl_draft_keys(draft, stage->node, where, scopes, count, !known, known ? s_elsewhere : NULL, &who);
+    stage->unsure = !known || mistakes > 0 || (!own && actor->unsure);
+    if (own) {
+        actor->unsure = mistakes > 0;
+        verl_draft_actor_common(draft, actor, stage->node);
+    }
+    s_fill_keys(draft, stage, &values);
+}
+
+static void
+s_depend(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *item)
+{
+    if (item->type != VERL_NODE_STRING)
+        return;                             // reported with the keys
+    int other = verl_draft_find_stage(draft, item->string);
+    const char *near = other < 0 ? verl_draft_nearest_stage(draft, item->string) : NULL;
+    if (other < 0) {
+        stage->unsure = true;
+        if (near)
+            verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", item->string, near);
+        else
+            verl_problem_add(&draft->problems, item->at, "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "
+                             "right", item->string, stage->name, item->string);
+        return;
+    }
+    for (int i = 0; i < stage->deps_count; i++)
+        if (stage->deps[i] == other) {
+            verl_problem_add(&draft->problems, item->at, "`%s` stands twice in depends_on: once would be right",
+                             item->string);
+            return;
+        }
+    stage->deps[stage->deps_count] = other;
+    stage->deps_node[stage->deps_count++] = item;
+}
+
+static void
+s_depends(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    const verl_node_t *node = verl_node_get(stage->node, "depends_on");
+    int count = node && node->type == VERL_NODE_ARRAY ? node->count : 0;
+    stage->deps = verl_pool_array(draft->pool, (size_t) count, sizeof *stage->deps);
+    stage->deps_node = verl_pool_array(draft->pool, (size_t) count, sizeof *stage->deps_node);
+    for (int i = 0; i < count; i++)
+        s_depend(draft, stage, node->items[i]);
+    if (node && node->type != VERL_NODE_ARRAY)
+        stage->unsure = true;
+    if (!stage->handler)
+        return;
+    if (stage->handler->source_only && count > 0)
+        verl_problem_add(&draft->problems, node->at, "`%s` is a source, which depends on nothing: leave depends_on out",
+                         stage->name);
+    bool rootless = stage->handler->maps && count == 0;
+    stage->unsure = stage->unsure || rootless;
+    if (rootless)
+        verl_problem_add(&draft->problems, stage->at, "`%s` makes new rows of those that it is given, and it depends on "
+                         "nothing that gives any: depends_on would be right", stage->name);
+}
+
+// An actor that no stage runs in would be started for nothing.
+static void
+s_check_used(verl_draft_t *draft)
+{
+    bool sure = true;
+    for (int i = 0; i < draft->stages_count; i++) {
+        sure = sure && draft->stages[i].actor >= 0;
+        if (draft->stages[i].actor >= 0)
+            draft->actors[draft->stages[i].actor].stages++;
+    }
+    for (int i = 0; i < draft->actors_count && sure; i++)
+        if (draft->actors[i].stages == 0)
+            verl_problem_add(&draft->problems, draft->actors[i].at, "no stage runs in the actor `%s`: a stage with `actor = "
+                             "\"%s\"`, or no [actor.%s], would be right", draft->actors[i].name, draft->actors[i].name,
+                             draft->actors[i].name);
+}
+
+void
+verl_draft_stages(verl_draft_t *draft)
+{
+    const verl_node_t *node = verl_node_get(draft->root, "stage");
+    int count = node && node->type == VERL_NODE_TABLE ? node->count : 0;
+    if (count == 0 || count > VERL_STAGES_MAX) {
+        verl_problem_add(&draft->problems, node ? node->at : draft->root->at, "the topology has %d stages: from 1 to %d "
+                         "would be right, each in [stage.NAME]", count, VERL_STAGES_MAX);
+        return;
+    }
+    draft->stages = verl_pool_array(draft->pool, (size_t) count, sizeof *draft->stages);
+    for (int i = 0; i < count; i++)
+        s_add_stage(draft, node->keys[i], node->items[i]);
+    for (int i = 0; i < count; i++) {
+        verl_draft_stage_t *stage = &draft->stages[i];
+        const verl_node_t *kind = verl_node_get(stage->node, "kind"), *actor = verl_node_get(stage->node, "actor");
+        if (!kind && actor)
+            s_find_actor(draft, stage, actor);
+        else if (!kind)
+            s_no_actor(draft, stage);
+        s_find_handler(draft, stage);
+    }
+    // a stage with an actor of its own first: others may run in that actor
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < count; i++)
+            if ((verl_node_get(draft->stages[i].node, "kind") != NULL) == (pass == 0))
+                s_check_keys(draft, &draft->stages[i]);
+    for (int i = 0; i < count; i++)
+        s_depends(draft, &draft->stages[i]);
+    s_check_used(draft);
+}

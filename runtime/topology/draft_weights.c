@@ -1,0 +1,179 @@
+// draft_weights.c: with whose weights, and how old ones, a stage works.
+//
+// Stages of one actor share its weights in place. A stage that may be behind gets an actor of its own here, of the same
+// kind with the same state, which is fed by published versions: `actor.stage`.
+#include <string.h>
+#include "runtime/topology/draft.h"
+#include "runtime/topology/value.h"
+
+static bool
+s_writes(const verl_draft_stage_t *stage)
+{
+    return stage->handler && stage->handler->writes_weights;
+}
+
+static const char *
+s_list(verl_draft_t *draft, const char *list, const char *name)
+{
+    return list ? verl_pool_print(draft->pool, "%s, `%s`", list, name) : verl_pool_print(draft->pool, "`%s`", name);
+}
+
+// The stage that updates the weights of an actor; -1, reported, where there is none or more than one.
+static int
+s_writer_of(verl_draft_t *draft, const verl_draft_stage_t *stage, verl_at_t at)
+{
+    int writer = -1, count = 0;
+    const char *list = NULL;
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].actor == stage->actor && s_writes(&draft->stages[i])) {
+            writer = i;
+            count++;
+            list = s_list(draft, list, draft->stages[i].name);
+        }
+    if (count == 1)
+        return writer;
+    const char *actor = draft->actors[stage->actor].name;
+    if (count == 0)
+        verl_problem_add(&draft->problems, at, "`%s` may be behind with its weights, but no stage of the actor `%s` updates "
+                         "them: no staleness, or `weights = \"STAGE\"` that says whose they are, would be right",
+                         stage->name, actor);
+    else
+        verl_problem_add(&draft->problems, at, "the weights of the actor `%s` are updated by %s: `weights = ` one of them "
+                         "would be right", actor, list);
+    return -1;
+}
+
+// The stage that `weights` names; -1, reported, where it will not do.
+static int
+s_writer_named(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_node_t *node)
+{
+    if (node->type != VERL_NODE_STRING)
+        return -1;
+    int writer = verl_draft_find_stage(draft, node->string);
+    const char *near = writer < 0 ? verl_draft_nearest_stage(draft, node->string) : NULL;
+    if (writer < 0 && near)
+        verl_problem_add(&draft->problems, node->at, "there is no stage `%s`: did you mean `%s`?", node->string, near);
+    else if (writer < 0)
+        verl_problem_add(&draft->problems, node->at, "there is no stage `%s` whose weights `%s` could work with: the name of "
+                         "a stage that updates weights would be right", node->string, stage->name);
+    if (writer < 0 || !draft->stages[writer].handler)
+        return -1;
+    if (!s_writes(&draft->stages[writer])) {
+        verl_problem_add(&draft->problems, node->at, "`%s` updates no weights: the name of a stage that does would be right",
+                         node->string);
+        return -1;
+    }
+    return writer;
+}
+
+// Can the one kind take what the other gives?
+static bool
+s_agree(verl_draft_t *draft, const verl_draft_stage_t *stage, int writer, verl_at_t at)
+{
+    const verl_kind_t *to = draft->actors[stage->actor].kind, *from = draft->actors[draft->stages[writer].actor].kind;
+    if (to != from)
+        verl_problem_add(&draft->problems, at, "`%s` is of kind `%s` and `%s` of kind `%s`, and weights go only from a kind "
+                         "to itself: a writer of the same kind would be right", stage->name, to->name,
+                         draft->stages[writer].name, from->name);
+    else if (!from->give_weights || !to->take_weights)
+        verl_problem_add(&draft->problems, at, "kind `%s` does not publish its weights: staleness 0, in the same actor, "
+                         "would be right", from->name);
+    else
+        return true;
+    return false;
+}
+
+// An actor of its own for a stage that is fed by versions: what the stage says about actors goes before what the shared
+// one has.
+static void
+s_derive(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    int base = stage->actor;
+    verl_draft_actor_t actor = draft->actors[base];
+    actor.name = verl_pool_print(draft->pool, "%s.%s", actor.name, stage->name);
+    actor.at = stage->at;
+    actor.base = base;
+    actor.own = false;
+    actor.stages = 1;
+    actor.node = stage->node;
+    verl_value_t given = verl_value_table(), common = verl_value_table();
+    verl_scope_t scope = { .table = verl_actor_table, .values = &given };
+    verl_draft_keys(draft, stage->node, stage->name, &scope, 1, true, NULL, NULL);
+    for (int i = 0; i < actor.common.count; i++) {
+        const char *key = actor.common.keys[i];
+        const verl_value_t *own = verl_node_get(stage->node, key) ? verl_value_get(&given, key) : NULL;
+        verl_value_put(draft->pool, &common, key, own ? *own : actor.common.items[i]);
+    }
+    if (verl_node_get(stage->node, "mesh") && !verl_value_get(&common, "mesh") && verl_value_get(&given, "mesh"))
+        verl_value_put(draft->pool, &common, "mesh", *verl_value_get(&given, "mesh"));
+    actor.common = common;
+    const char *devices = actor.devices;
+    verl_draft_actor_common(draft, &actor, stage->node);
+    if (!verl_node_get(stage->node, "mesh"))
+        actor.devices = devices;
+    draft->actors[base].stages--;
+    stage->actor = verl_draft_add_actor(draft, actor);
+}
+
+static void
+s_bind(verl_draft_t *draft, verl_draft_stage_t *stage)
+{
+    const verl_node_t *weights = verl_node_get(stage->node, "weights"), *stale = verl_node_get(stage->node, "staleness");
+    if (!stage->handler || (!weights && !stale))
+        return;
+    verl_at_t at = weights ? weights->at : stale->at;
+    const char *key = weights ? "weights" : "staleness";
+    if (s_writes(stage) || !stage->handler->reads_weights) {
+        verl_problem_add(&draft->problems, at, "`%s` %s: `%s` is for stages that only work with weights, so leaving it out "
+                         "would be right", stage->name, s_writes(stage) ? "updates the weights itself" :
+                         "works without weights", key);
+        return;
+    }
+    int writer = weights ? s_writer_named(draft, stage, weights) : s_writer_of(draft, stage, at);
+    if (writer < 0)
+        return;
+    bool shared = draft->stages[writer].actor == stage->actor;
+    if ((shared && stage->keys.staleness == 0) || !s_agree(draft, stage, writer, at))
+        return;
+    stage->weights_from = writer;
+    if (shared)
+        s_derive(draft, stage);
+}
+
+// What an actor's stages work with has to be one thing: in place, or one writer's versions of one staleness.
+static void
+s_check_shared(verl_draft_t *draft, int index)
+{
+    const verl_draft_stage_t *stage = &draft->stages[index];
+    for (int i = 0; i < draft->stages_count; i++) {
+        const verl_draft_stage_t *other = &draft->stages[i];
+        if (i == index || other->actor != stage->actor || !other->handler || other->weights_from == stage->weights_from) {
+            bool same = i != index && other->actor == stage->actor && other->handler;
+            if (!same || other->keys.staleness == stage->keys.staleness || i < index)
+                continue;
+        }
+        if (!other->handler->reads_weights && !s_writes(other))
+            continue;
+        verl_at_t at = verl_draft_at(stage->node, "weights", verl_draft_at(stage->node, "staleness", stage->at));
+        if (s_writes(other))
+            verl_problem_add(&draft->problems, at, "`%s` takes the weights of `%s` into an actor whose own weights `%s` "
+                             "updates: an actor of its own for `%s` would be right", stage->name,
+                             draft->stages[stage->weights_from].name, other->name, stage->name);
+        else
+            verl_problem_add(&draft->problems, at, "`%s` and `%s` share the weights of one actor, so they have to work with "
+                             "the same versions: the same `weights` and `staleness` in both, or an actor for each, would "
+                             "be right", stage->name, other->name);
+        return;
+    }
+}
+
+void
+verl_draft_weights(verl_draft_t *draft)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].actor >= 0)
+            s_bind(draft, &draft->stages[i]);
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].weights_from >= 0)
+            s_check_shared(draft, i);
+}
