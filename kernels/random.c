@@ -28,7 +28,7 @@ s_uniform(uint32_t high, uint32_t low)
 }
 
 double
-verl_random_uniform(uint64_t key, uint64_t index)
+verl_keyed_uniform(uint64_t key, uint64_t index)
 {
     uint32_t r[4];
     s_philox(key, index, r);
@@ -36,7 +36,7 @@ verl_random_uniform(uint64_t key, uint64_t index)
 }
 
 void
-verl_random_normal(uint64_t key, uint64_t index, double ret_pair[2])
+verl_keyed_normal(uint64_t key, uint64_t index, double ret_pair[2])
 {
     uint32_t r[4];
     s_philox(key, index, r);

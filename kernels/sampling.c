@@ -116,7 +116,7 @@ s_largest(int64_t n, const float *logits)
 }
 
 int
-verl_sample(const verl_sampling_t *how, int64_t n, const float *logits, double uniform, float *scratch,
+verl_sample_token(const verl_sampling_t *how, int64_t n, const float *logits, double uniform, float *scratch,
             int32_t *ret_id, float *ret_logprob)
 {
     float inverse = how->temperature > 0 ? (float)(1 / how->temperature) : 1.0f, lse;

@@ -310,7 +310,7 @@ s_first(verl_jsonl_t *self, char *error, size_t error_size)
             s_settle(self, root);
         verl_record_t *record = verl_schema_apply(&line, &self->schema, root);
         status = record ? 0 : -1;
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     }
     json_decref(root);
     return status;
@@ -344,7 +344,7 @@ verl_jsonl_discover(const char *const *paths, size_t count, verl_schema_t *schem
     for (int64_t i = 1; status == 0 && i < self->records; i++) {
         verl_record_t *record = verl_jsonl_read(self, i, error, error_size);
         status = record ? 0 : -1;
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     }
     *schema = (verl_schema_t) { 0 };
     if (status == 0) {

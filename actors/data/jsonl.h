@@ -81,6 +81,6 @@ const verl_schema_t *verl_jsonl_schema(const verl_jsonl_t *self);
 verl_record_t *verl_jsonl_read(const verl_jsonl_t *self, int64_t index, char *error, size_t error_size);
 
 // Frees *record_p and sets it to NULL; accepts NULL inside.
-void verl_record_destroy(verl_record_t **record_p);
+void verl_jsonl_release(verl_record_t **record_p);
 
 #endif

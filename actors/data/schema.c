@@ -343,10 +343,10 @@ verl_schema_apply(const verl_line_t *line, const verl_schema_t *schema, json_t *
         if (record->values && memory->blocks) {
             if (s_fill(line, schema, root, record, memory) == 0)
                 return record;
-            verl_record_destroy(&record);
+            verl_jsonl_release(&record);
             return NULL;
         }
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     } else {
         free(record);
         free(memory);
@@ -356,7 +356,7 @@ verl_schema_apply(const verl_line_t *line, const verl_schema_t *schema, json_t *
 }
 
 void
-verl_record_destroy(verl_record_t **record_p)
+verl_jsonl_release(verl_record_t **record_p)
 {
     verl_record_t *record = *record_p;
     if (!record)

@@ -178,10 +178,10 @@ s_draw(const s_wave_t *w, int64_t row, const float *logits, float *scratch)
 {
     const verl_lm_generate_options_t *o = w->options;
     verl_sampling_t how = { .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p };
-    double uniform = o->temperature > 0 ? verl_random_uniform(w->keys[row], (uint64_t)w->step) : 0;
+    double uniform = o->temperature > 0 ? verl_keyed_uniform(w->keys[row], (uint64_t)w->step) : 0;
     int64_t place = row * o->max_new_tokens + w->step;
     float logprob;
-    if (verl_sample(&how, w->lm->config.vocab_size, logits, uniform, scratch, &w->out->ids[place], &logprob))
+    if (verl_sample_token(&how, w->lm->config.vocab_size, logits, uniform, scratch, &w->out->ids[place], &logprob))
         return -1;
     if (w->out->logprobs)
         w->out->logprobs[place] = logprob;

@@ -9,7 +9,7 @@ s_fill_normal(float *to, int64_t count, double std, uint64_t key)
 {
     for (int64_t i = 0; i < count; i += 2) {
         double pair[2];
-        verl_random_normal(key, (uint64_t)i, pair);
+        verl_keyed_normal(key, (uint64_t)i, pair);
         to[i] = (float)(std * pair[0]);
         if (i + 1 < count)
             to[i + 1] = (float)(std * pair[1]);

@@ -113,7 +113,7 @@ Test(jsonl, every_type_arrives)
     cr_assert_eq(v[5].integer, 1);
     cr_assert_str_eq(v[6].text, "[{\"role\":\"user\",\"content\":\"h\u00e9\"}]");
     cr_assert_str_eq(v[7].text, "{\"a\":[1]}");
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     cr_assert_null(record);
     verl_jsonl_destroy(&set);
 }
@@ -123,10 +123,10 @@ Test(jsonl, later_records_may_write_integers_for_reals)
     verl_jsonl_t *set = s_open("{\"x\":0.5,\"l\":[0.5]}\n{\"x\":2,\"l\":[]}\n{\"l\":[3],\"x\":-1}\n");
     verl_record_t *record = verl_jsonl_read(set, 1, s_error, sizeof s_error);
     cr_assert(record && record->values[0].real == 2.0f && record->values[1].count == 0, "%s", s_error);
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     record = verl_jsonl_read(set, 2, s_error, sizeof s_error);                  // fields in another order
     cr_assert(record && record->values[0].real == -1.0f && record->values[1].reals[0] == 3.0f, "%s", s_error);
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     verl_jsonl_destroy(&set);
 }
 
@@ -149,7 +149,7 @@ Test(jsonl, blank_lines_and_a_mark_and_carriage_returns_are_skipped)
         verl_record_t *record = verl_jsonl_read(set, i, s_error, sizeof s_error);
         cr_assert(record, "%s", s_error);
         cr_assert_eq(record->values[0].integer, i + 1);
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     }
     verl_jsonl_destroy(&set);
 }
@@ -164,7 +164,7 @@ Test(jsonl, several_files_are_one_data_set)
     for (int64_t i = 4; i >= 0; i--) {
         verl_record_t *record = verl_jsonl_read(set, i, s_error, sizeof s_error);
         cr_assert(record && record->values[0].integer == i, "%s", s_error);
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     }
     cr_assert_null(verl_jsonl_read(set, 5, s_error, sizeof s_error));
     cr_assert(strstr(s_error, "c.jsonl:4: field \"n\" is text"), "%s", s_error);
@@ -182,11 +182,11 @@ Test(jsonl, a_line_of_two_megabytes_works)
     cr_assert_eq(verl_jsonl_records(set), 2);
     verl_record_t *record = verl_jsonl_read(set, 0, s_error, sizeof s_error);
     cr_assert(record && record->values[0].count == LONG, "%s", s_error);
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     record = verl_jsonl_read(set, 1, s_error, sizeof s_error);
     cr_assert(record, "%s", s_error);
     cr_assert_str_eq(record->values[0].text, "y");
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     verl_jsonl_destroy(&set);
     free(text);
 }
@@ -205,7 +205,7 @@ Test(jsonl, lines_that_meet_the_end_of_a_chunk_are_whole)
     for (int64_t i = 0; i < N; i++) {
         verl_record_t *record = verl_jsonl_read(set, i, s_error, sizeof s_error);
         cr_assert(record && record->values[0].integer == i, "%s", s_error);
-        verl_record_destroy(&record);
+        verl_jsonl_release(&record);
     }
     verl_jsonl_destroy(&set);
     free(text);
@@ -299,7 +299,7 @@ Test(jsonl, a_file_that_shrinks_is_an_error)
     s_write("a.jsonl", "{\"n\":1}\n", 8);
     verl_record_t *record = verl_jsonl_read(set, 0, s_error, sizeof s_error);
     cr_assert(record);
-    verl_record_destroy(&record);
+    verl_jsonl_release(&record);
     cr_assert_null(verl_jsonl_read(set, 1, s_error, sizeof s_error));
     cr_assert(strstr(s_error, "a.jsonl:2: the file became shorter"), "%s", s_error);
     verl_jsonl_destroy(&set);
