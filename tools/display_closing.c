@@ -1,0 +1,255 @@
+// display_closing.c: the end of a run: what was learned, examples before and after, where the time went, how to go on.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "tools/display_private.h"
+#include "tools/display_text.h"
+
+#define PAIRS 2
+
+// --- what was learned ---------------------------------------------------------------------------------------------
+
+static void
+s_print_head(const verl_display_t *self, const verl_run_result_t *result, const char *error)
+{
+    char time[32];
+    long long steps = (long long) self->plan->steps;
+    long long done = (long long) result->done < steps ? (long long) result->done : steps;
+    fprintf(self->out, "%s: ", self->plan->name);
+    if (error)
+        fprintf(self->out, "failed after %lld of %lld steps", done, steps);
+    else if (result->interrupted)
+        fprintf(self->out, "interrupted after %lld of %lld steps", done, steps);
+    else
+        fprintf(self->out, "%lld steps done", done);
+    fprintf(self->out, " in %s.", verl_text_duration(result->seconds, time, sizeof time));
+}
+
+static double
+s_mean(const double *values, int count)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += values[i];
+    return sum / count;
+}
+
+// The reward of the first and the last tenth of the steps.
+static void
+s_print_reward(const verl_display_t *self)
+{
+    const verl_story_t *story = &self->story;
+    int count = story->rewards_count, part = count / 10 > 0 ? count / 10 : 1;
+    if (count < 2)
+        return;
+    double first = s_mean(story->rewards, part), last = s_mean(story->rewards + count - part, part);
+    if (part == 1)
+        fprintf(self->out, " The mean reward went from %.3f in the first step to %.3f in the last.", first, last);
+    else
+        fprintf(self->out, " The mean reward went from %.3f in the first %d steps to %.3f in the last %d.", first, part,
+                last, part);
+}
+
+static void
+s_print_held_out(const verl_display_t *self)
+{
+    for (int i = 0; i < self->story.tracks_count; i++) {
+        const verl_track_t *track = &self->story.tracks[i];
+        if (track->last_step > track->first_step)
+            fprintf(self->out, "\nHeld-out %s: %.3f before (step %lld), %.3f after (step %lld).", track->name, track->first,
+                    (long long) track->first_step, track->last, (long long) track->last_step);
+        else
+            fprintf(self->out, "\nHeld-out %s: %.3f (step %lld).", track->name, track->first,
+                    (long long) track->first_step);
+    }
+    fputs("\n", self->out);
+}
+
+static void
+s_print_example(const verl_display_t *self, const char *label, const verl_example_t *example, int columns)
+{
+    verl_buffer_t line = { 0 };
+    int room = columns - 8 - 3 - 14, width = verl_text_width(example->response);
+    int prompt = room - (width < 2 * room / 3 ? width : 2 * room / 3);
+    verl_text_format(&line, "%-8s", label);
+    prompt = verl_text_shown(&line, example->prompt, prompt, self->unicode);
+    verl_text_add(&line, self->unicode ? " → " : " > ");
+    verl_text_shown(&line, example->response, room - prompt, self->unicode);
+    verl_text_format(&line, "  score %.3g\n", example->score);
+    if (!line.failed)
+        fwrite(line.data, 1, line.size, self->out);
+    verl_buffer_done(&line);
+}
+
+static void
+s_print_examples(const verl_display_t *self, int columns)
+{
+    const verl_example_t *pairs[PAIRS][2];
+    int count = verl_story_pairs(&self->story, pairs, PAIRS);
+    for (int i = 0; i < count; i++) {
+        fputs(i == 0 ? "\n" : "", self->out);
+        s_print_example(self, "before", pairs[i][0], columns);
+        s_print_example(self, "after", pairs[i][1], columns);
+    }
+}
+
+// --- where the time went ------------------------------------------------------------------------------------------
+
+static const char *
+s_percent(double share, char *text, size_t size)
+{
+    if (share > 0 && share < 0.005)
+        snprintf(text, size, "<1 %%");
+    else
+        snprintf(text, size, "%.0f %%", share * 100);
+    return text;
+}
+
+static void
+s_print_times(const verl_display_t *self, const verl_run_result_t *result)
+{
+    int names = 5;
+    for (int i = 0; i < result->stages_count; i++) {
+        int width = verl_text_width(result->times[i].name);
+        names = width > names ? width : names;
+    }
+    names = names < 32 ? names : 32;
+    fprintf(self->out, "\n%-*s  batches      busy         waiting for data  weights   worker  blocked\n", names, "stage");
+    for (int i = 0; i < result->stages_count; i++) {
+        const verl_stage_times_t *times = &result->times[i];
+        char spent[32], busy[16], data[16], weights[16], worker[16], blocked[16];
+        verl_buffer_t name = { 0 };
+        verl_text_cell(&name, times->name, names, false, self->unicode);
+        fprintf(self->out, "%.*s %8lld %9s %7s %17s %8s %8s %8s\n", (int) name.size, name.data ? name.data : "",
+                (long long) times->batches, verl_text_duration(times->busy_seconds, spent, sizeof spent),
+                s_percent(times->busy, busy, sizeof busy), s_percent(times->waiting_data, data, sizeof data),
+                s_percent(times->waiting_weights, weights, sizeof weights),
+                s_percent(times->waiting_worker, worker, sizeof worker),
+                s_percent(times->blocked, blocked, sizeof blocked));
+        verl_buffer_done(&name);
+    }
+}
+
+// --- how to go on -------------------------------------------------------------------------------------------------
+
+// A path as a person in this folder would write it.
+static const char *
+s_near(const char *path)
+{
+    static char here[4096];
+    size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return length > 1 && strncmp(path, here, length) == 0 && path[length] == '/' ? path + length + 1 : path;
+}
+
+// The key by which a topology names the model of an actor: an actor of a stage of its own is named by the stage.
+static void
+s_model_key(const verl_plan_t *plan, int actor, char *text, size_t size)
+{
+    const char *name = plan->actors[actor].name, *table = "actor";
+    for (int i = 0; i < plan->stages_count; i++)
+        if (plan->stages[i].actor == actor && strcmp(plan->stages[i].name, name) == 0)
+            table = "stage";
+    snprintf(text, size, "%s.%s.model", table, name);
+}
+
+// The saved model of the first actor that saved one: a folder that others read too. Copied by the caller.
+static int
+s_saved_model(const verl_display_t *self, const char *checkpoint, char *path, size_t size)
+{
+    for (int i = 0; i < self->plan->actors_count; i++) {
+        char file[8300];
+        snprintf(file, sizeof file, "%s/%s/model/config.json", checkpoint, self->plan->actors[i].name);
+        if (access(file, R_OK) == 0 && snprintf(path, size, "%s/%s/model", checkpoint, self->plan->actors[i].name) > 0)
+            return i;
+    }
+    return -1;
+}
+
+static void
+s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, const char *run_directory, bool failed)
+{
+    char model[8300], key[600];
+    const char *checkpoint = result->checkpoint[0] ? result->checkpoint : NULL;
+    fprintf(self->out, "\nmetrics     %s/metrics.jsonl\n", s_near(run_directory));
+    if (failed)
+        fprintf(self->out, "logs        %s/logs\n", s_near(run_directory));
+    if (checkpoint)
+        fprintf(self->out, "checkpoint  %s\n", s_near(checkpoint));
+    int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;
+    if (actor < 0)
+        return;
+    s_model_key(self->plan, actor, key, sizeof key);
+    fprintf(self->out, "go on       verl-run --set '%s=\"%s\"'", key, model);
+    fprintf(self->out, " %s\n", s_near(self->plan->file));
+}
+
+void
+verl_closing_print(verl_display_t *self, const verl_run_result_t *result, const char *run_directory, const char *error)
+{
+    int columns, lines;
+    verl_display_size(self, &columns, &lines);
+    if (self->mode != VERL_DISPLAY_QUIET)
+        fputs("\n", self->out);
+    s_print_head(self, result, error);
+    s_print_reward(self);
+    s_print_held_out(self);
+    s_print_examples(self, columns);
+    if (result->stages_count > 0 && result->seconds > 0)
+        s_print_times(self, result);
+    s_print_ways_on(self, result, run_directory, error != NULL);
+}
+
+// --- for programs -------------------------------------------------------------------------------------------------
+
+// JSON has no NaN.
+static json_t *
+s_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *
+s_times_json(const verl_run_result_t *result)
+{
+    json_t *list = json_array();
+    for (int i = 0; i < result->stages_count; i++) {
+        const verl_stage_times_t *times = &result->times[i];
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "stage", times->name,
+            "batches", (json_int_t) times->batches, "busy", s_number(times->busy),
+            "waiting_data", s_number(times->waiting_data), "waiting_weights", s_number(times->waiting_weights),
+            "waiting_worker", s_number(times->waiting_worker), "blocked", s_number(times->blocked),
+            "busy_seconds", s_number(times->busy_seconds), "handoff_us", s_number(times->handoff_us)));
+    }
+    return list;
+}
+
+static json_t *
+s_tracks_json(const verl_story_t *story)
+{
+    json_t *tracks = json_object();
+    for (int i = 0; i < story->tracks_count; i++)
+        json_object_set_new(tracks, story->tracks[i].name,
+                            json_pack("{s:o, s:o}", "first", s_number(story->tracks[i].first), "last",
+                                      s_number(story->tracks[i].last)));
+    return tracks;
+}
+
+void
+verl_closing_json(verl_display_t *self, const verl_run_result_t *result, const char *run_directory, const char *error)
+{
+    const char *outcome = error ? "failed" : result->interrupted ? "interrupted" : "done";
+    json_t *line = json_pack("{s:s, s:s, s:I, s:o, s:s, s:o, s:o}", "event", "end", "outcome", outcome, "steps",
+                             (json_int_t) result->done, "seconds", s_number(result->seconds), "run", run_directory,
+                             "held_out", s_tracks_json(&self->story), "stages", s_times_json(result));
+    if (line && error)
+        json_object_set_new(line, "error", json_string(error));
+    if (line && result->checkpoint[0])
+        json_object_set_new(line, "checkpoint", json_string(result->checkpoint));
+    char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    if (text)
+        fprintf(self->out, "%s\n", text);
+    free(text);
+    json_decref(line);
+}
