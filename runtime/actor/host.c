@@ -34,8 +34,7 @@ s_on_permit(host_t *host, verl_reader_t *reader, verl_error_t *error)
     for (int i = 0; i < host->seats_count; i++)
         if (host->seats[i].plan->source && last > host->seats[i].granted)
             host->seats[i].granted = last;
-    verl_host_account(host);
-    pthread_cond_signal(&host->changed);
+    verl_host_changed(host);
     pthread_mutex_unlock(&host->lock);
     return 0;
 }

@@ -137,6 +137,7 @@ void    verl_unit_free(unit_t *unit, bool done);
 seat_state_t verl_seat_state(const seat_t *seat);                  // as if the worker were idle: SEAT_WORKER = ready
 seat_t      *verl_host_pick(host_t *host);
 void         verl_host_account(host_t *host);                      // books the time since the last change
+void         verl_host_changed(host_t *host);                      // the same, and wakes W where there is work for it
 int64_t      verl_seat_wanted_update(const seat_t *seat, int64_t batch);
 bool         verl_seat_changes_state(const seat_t *seat);          // what a checkpoint has to be before or after
 int64_t      verl_seat_after(const seat_t *seat, int64_t batch);   // the next batch of this replica behind `batch`

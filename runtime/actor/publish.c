@@ -15,7 +15,7 @@ verl_output_release(output_t *output)
     verl_batch_destroy(&output->made);
     free(output);
     pthread_mutex_lock(&host->lock);
-    pthread_cond_signal(&host->changed);    // there may be room now
+    verl_host_changed(host);                // there may be room now
     pthread_mutex_unlock(&host->lock);
 }
 

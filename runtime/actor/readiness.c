@@ -132,3 +132,14 @@ verl_host_account(host_t *host)
         seat->state = seat == host->running ? SEAT_BUSY : verl_seat_state(seat);
     }
 }
+
+void
+verl_host_changed(host_t *host)
+{
+    verl_host_account(host);
+    bool ready = false;
+    for (int i = 0; i < host->seats_count; i++)
+        ready |= host->seats[i].state == SEAT_WORKER;
+    if (ready && !host->running)
+        pthread_cond_signal(&host->changed);
+}

@@ -109,8 +109,7 @@ verl_host_receive(host_t *host, edge_in_t *edge, verl_inbound_t *inbound, const 
     }
     pthread_mutex_lock(&host->lock);
     verl_edge_insert(edge, unit);
-    verl_host_account(host);
-    pthread_cond_signal(&host->changed);
+    verl_host_changed(host);
     pthread_mutex_unlock(&host->lock);
     return 0;
 }

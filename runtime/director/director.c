@@ -318,14 +318,12 @@ s_on_done(director_t *self, party_t *party, verl_reader_t *reader, verl_error_t 
         verl_read_array(reader, &states) || states != 6 || stage < 0 || stage >= self->plan->stages_count ||
         self->plan->stages[stage].actor != party->instance->actor)
         return verl_error_set(error, "a report is malformed");
-    int64_t replica = party->instance->replica;
     spent_t spent;
     for (int i = 0; i < 6; i++)
         if (verl_read_int(reader, &spent.ns[i]))
             return verl_error_set(error, "a report is malformed");
     if (verl_ledger_enter(self->ledger, (int) stage, batch, skipped, busy, handoff, reader, error))
         return -1;
-    (void) replica;
     self->spent[party - self->parties + stage * self->parties_count] = spent;
     s_advance(self);
     return 0;
@@ -510,9 +508,9 @@ s_reap(director_t *self)
         if (instance->thread)
             s_fail(self, "actor `%s` could not go on: %s", label, death.tail);
         else
-            s_fail(self, "actor `%s` %s%s; most memory %ld MB; %s%s%s", label, how, waiters, death.peak_kb / 1024,
-                   death.tail[0] ? "its last words: " : "it wrote nothing to ", death.tail[0] ? death.tail : death.log,
-                   "");
+            s_fail(self, "actor `%s` %s%s; most memory %ld MB; %s%s", label, how, waiters, death.peak_kb / 1024,
+                   death.tail[0] ? "its last words: " : "it wrote nothing to ",
+                   death.tail[0] ? death.tail : death.log);
     }
 }
 
@@ -745,9 +743,10 @@ s_times(director_t *self, int index, verl_stage_times_t *times)
 static void
 s_close(director_t *self)
 {
+    bool hung = self->node && verl_node_alive(self->node) > 0;
     verl_node_destroy(&self->node);
     verl_endpoint_destroy(&self->endpoint);
-    if (self->zmq)
+    if (self->zmq && !hung)                 // sockets of a thread that never returned would hold it for ever
         zmq_ctx_term(self->zmq);
     if (self->epoll_fd >= 0)
         close(self->epoll_fd);
