@@ -175,16 +175,17 @@ s_explain(const verl_bulk_reply_t *reply, uint64_t bytes, verl_error_t *error)
     unsigned long long wanted = bytes >> 20;
     errno = (int) reply->number;
     if (reply->code == VERL_BULK_LIMIT)
-        return verl_error_set(error, "no shared memory for a slab of %llu MiB: %llu MiB of the %llu MiB that the run may use "
-                              "are in use; raise [run] max_bytes or lower max_in_flight", wanted,
+        return verl_error_set(error, "no shared memory for a slab of %llu MiB: %llu MiB of the %llu MiB that the run "
+                              "may use are in use; raise [run] max_bytes or lower max_in_flight", wanted,
                               (unsigned long long) reply->in_use >> 20, (unsigned long long) reply->limit >> 20);
     if (reply->code == VERL_BULK_SYSTEM)
         return verl_error_errno(error, "the node cannot make a slab of %llu MiB", wanted);
-    return verl_error_set(error, "the node refuses to seal a slab of %llu MiB: not all its pages are allocated", wanted);
+    return verl_error_set(error, "the node refuses to seal a slab of %llu MiB: not all its pages are allocated",
+                          wanted);
 }
 
-// Makes a slab of the node's ready for blocks: maps it, has it sealed, puts it into the table. link is held; slab is freed
-// on failure.
+// Makes a slab of the node's ready for blocks: maps it, has it sealed, puts it into the table. link is held; slab is
+// freed on failure.
 static int
 s_adopt(verl_arena_t *arena, verl_own_slab_t *slab, int fd, verl_error_t *error)
 {
@@ -245,8 +246,8 @@ s_grow(verl_arena_t *arena, uint64_t bytes, verl_error_t *error)
     return rc;
 }
 
-// A slab with room for `bytes`: of the size that growth proposes; where that is refused, of the size that is needed; and
-// where that is refused too, once more after all empty slabs were given back. link is held.
+// A slab with room for `bytes`: of the size that growth proposes; where that is refused, of the size that is needed;
+// and where that is refused too, once more after all empty slabs were given back. link is held.
 static int
 s_grow_somehow(verl_arena_t *arena, uint64_t bytes, verl_error_t *error)
 {

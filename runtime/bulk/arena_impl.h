@@ -1,7 +1,7 @@
 // arena_impl.h: the inside of an arena, for arena.c (blocks and slabs) and link.c (its talk with the node).
 //
-// Locks: `link` is held while something is asked of the node, `mutex` for the tables alone and never while waiting; where
-// both are held, link was taken first.
+// Locks: `link` is held while something is asked of the node, `mutex` for the tables alone and never while waiting;
+// where both are held, link was taken first.
 #ifndef VERL_BULK_ARENA_IMPL_H
 #define VERL_BULK_ARENA_IMPL_H
 #include <pthread.h>

@@ -1,6 +1,6 @@
-// mapping.c: how a slab gets into an address space. Its writer allocates and maps all pages at once, since a first touch
-// costs over ten times what use costs (256 MiB: 299 ms against 22, measured), and a page that is not there would kill
-// whoever reads it.
+// mapping.c: how a slab gets into an address space. Its writer allocates and maps all pages at once, since a first
+// touch costs over ten times what use costs (256 MiB: 299 ms against 22, measured), and a page that is not there would
+// kill whoever reads it.
 #include "runtime/bulk/arena_impl.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +53,8 @@ verl_map_own(int fd, uint64_t bytes, verl_error_t *error)
     return NULL;
 }
 
-// A reader's pages come one by one, 16 at a fault: the same time in all (28 ms for 256 MiB, measured), and only for what is
-// read; populating all of a slab would make its first reader wait for blocks that are not its own.
+// A reader's pages come one by one, 16 at a fault: the same time in all (28 ms for 256 MiB, measured), and only for
+// what is read; populating all of a slab would make its first reader wait for blocks that are not its own.
 char *
 verl_map_read(int fd, uint64_t bytes, verl_error_t *error)
 {

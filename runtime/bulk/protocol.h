@@ -1,8 +1,8 @@
 // protocol.h: what an arena and the bulk server say to each other over their SOCK_SEQPACKET pair.
 //
-// One message is one packet of the size of its struct, native byte order (both ends are on one host). The client asks; TAKE,
-// MAPPED and MAP are answered in order; a descriptor travels with the answer (SCM_RIGHTS). The server may say RETIRED at
-// any time, also between a question and its answer.
+// One message is one packet of the size of its struct, native byte order (both ends are on one host). The client asks;
+// TAKE, MAPPED and MAP are answered in order; a descriptor travels with the answer (SCM_RIGHTS). The server may say
+// RETIRED at any time, also between a question and its answer.
 #ifndef VERL_BULK_PROTOCOL_H
 #define VERL_BULK_PROTOCOL_H
 #include <stdint.h>

@@ -1,7 +1,7 @@
 // server.c: one thread that answers the clients of a ledger of slabs. See server.h.
 //
-// The thread and the callers of the public functions share everything under one mutex. An epoll event carries a client's
-// serial number, never a pointer, so that an event of a client that has just been closed finds nothing.
+// The thread and the callers of the public functions share everything under one mutex. An epoll event carries a
+// client's serial number, never a pointer, so that an event of a client that has just been closed finds nothing.
 #include "runtime/bulk/server.h"
 #include "runtime/bulk/channel.h"
 #include "runtime/bulk/ledger.h"
@@ -290,8 +290,8 @@ verl_bulk_server_add(verl_bulk_server_t *server, uint64_t incarnation, verl_erro
     bool used = s_find_incarnation(server, incarnation) || verl_ledger_owns(&server->ledger, incarnation);
     int rc = used ? -1 : s_insert(server, incarnation, pair[0]);
     if (rc && used)
-        verl_error_set(error, "incarnation %llu is connected to the node's shared memory already: each start of an actor "
-                       "has a number of its own", (unsigned long long) incarnation);
+        verl_error_set(error, "incarnation %llu is connected to the node's shared memory already: each start of an "
+                       "actor has a number of its own", (unsigned long long) incarnation);
     else if (rc)
         verl_error_errno(error, "no connection to the node's shared memory for incarnation %llu",
                          (unsigned long long) incarnation);

@@ -1,9 +1,9 @@
 // batch.h: what the runtime does with batches beside what verl.h lets a handler do: make, pack, unpack, join, give.
 //
-// A batch is one of three: made (a handler fills it), unpacked (as it came off the wire, columns as they are stored), or
-// given (columns of several unpacked batches, seen through row maps as one table). Invariants: rows is at most 2^31 - 1;
-// every column that can be looked up is whole, its offsets do not decrease and its data lie inside its memory; so a
-// handler that stays within the lengths that it is told never reads beyond a block. The offsets of a column need not
+// A batch is one of three: made (a handler fills it), unpacked (as it came off the wire, columns as they are stored),
+// or given (columns of several unpacked batches, seen through row maps as one table). Invariants: rows is at most 2^31
+// - 1; every column that can be looked up is whole, its offsets do not decrease and its data lie inside its memory; so
+// a handler that stays within the lengths that it is told never reads beyond a block. The offsets of a column need not
 // begin at 0: a part of a column is the same memory with shifted pointers. No function blocks, except that taking a
 // block may wait for the memory's owner. A batch belongs to one thread at a time; reading one is safe from many.
 #ifndef VERL_TENSOR_BATCH_H
@@ -35,8 +35,8 @@ const int32_t *verl_batch_map(const verl_batch_t *batch);
 
 // A batch for a handler to fill. rows: of the batch that the handler was given, -1 for a source. first_row: of that
 // batch in the whole one; the made one begins there too unless verl_batch_set_first_row says otherwise. memory: where
-// columns above VERL_BATCH_INLINE bytes go, one block each; copied, but its context must outlive the batch. NULL without
-// memory. The adders of verl.h record what goes wrong, the first reason stays.
+// columns above VERL_BATCH_INLINE bytes go, one block each; copied, but its context must outlive the batch. NULL
+// without memory. The adders of verl.h record what goes wrong, the first reason stays.
 verl_batch_t *verl_batch_new_made(int64_t id, int64_t rows, int64_t first_row, const verl_memory_t *memory);
 void          verl_batch_set_first_row(verl_batch_t *batch, int64_t first_row);
 
@@ -81,9 +81,9 @@ int verl_batch_pack_inline(const verl_batch_t *batch, const char *const *names, 
 
 // --- unpacked batches
 
-// Reads what verl_batch_pack wrote. Everything is checked before it is believed. Data of inline columns, and the offsets
-// of all, are copied; other data stay where they are, in slabs that are held until the batch is destroyed. slabs: copied;
-// NULL: only inline columns are accepted. NULL and the reason on failure; bytes may then be anything.
+// Reads what verl_batch_pack wrote. Everything is checked before it is believed. Data of inline columns, and the
+// offsets of all, are copied; other data stay where they are, in slabs that are held until the batch is destroyed.
+// slabs: copied; NULL: only inline columns are accepted. NULL and the reason on failure; bytes may then be anything.
 verl_batch_t *verl_batch_unpack(int64_t id, const char *bytes, size_t size, const verl_slabs_t *slabs,
                                 verl_error_t *error);
 

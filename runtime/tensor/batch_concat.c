@@ -20,7 +20,8 @@ s_check_part(const verl_batch_t *const *parts, int i, verl_error_t *error)
     for (int c = 0; c < part->count; c++) {
         const verl_column_t *a = &first->entries[c]->column, *b = &part->entries[c]->column;
         if (strcmp(a->name, b->name) || a->dtype != b->dtype || a->ragged != b->ragged || a->width != b->width)
-            return verl_error_set(error, "column '%s' of a part is not of the type and width that the first has", b->name);
+            return verl_error_set(error, "column '%s' of a part is not of the type and width that the first has",
+                                  b->name);
     }
     return 0;
 }
@@ -34,7 +35,8 @@ s_check(const verl_batch_t *const *parts, int count, int64_t *ret_rows, verl_err
             return -1;
         for (int c = 0; c < parts[i]->count; c++)
             if (parts[i]->entries[c]->column.map)
-                return verl_error_set(error, "column '%s' is seen through a row map: parts are joined as they were received",
+                return verl_error_set(error, "column '%s' is seen through a row map: parts are joined as they were "
+                                      "received",
                                       parts[i]->entries[c]->column.name);
         rows += parts[i]->rows;
         if (rows > VERL_ROWS_MAX)

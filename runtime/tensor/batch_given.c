@@ -11,8 +11,8 @@ verl_batch_new_given(int64_t id, int64_t rows, int64_t first_row)
 
 // Follows one row outwards. Returns the stored row, or -1 and says where the way ends.
 static int64_t
-s_follow(const verl_column_t *stored, const int32_t *const *maps, const int64_t *map_lengths, int maps_count, int64_t row,
-         const char *name, verl_error_t *error)
+s_follow(const verl_column_t *stored, const int32_t *const *maps, const int64_t *map_lengths, int maps_count,
+         int64_t row, const char *name, verl_error_t *error)
 {
     int64_t at = row;
     for (int i = 0; i < maps_count; i++) {
@@ -52,8 +52,9 @@ static int
 s_slice(verl_batch_t *batch, verl_entry_t *entry, const verl_column_t *stored, int64_t first, verl_error_t *error)
 {
     if (first > stored->rows || batch->rows > stored->rows - first)
-        return verl_error_set(error, "column '%s': rows %lld to %lld are wanted, but %lld are stored", entry->column.name,
-                              (long long) first, (long long) (first + batch->rows), (long long) stored->rows);
+        return verl_error_set(error, "column '%s': rows %lld to %lld are wanted, but %lld are stored",
+                              entry->column.name, (long long) first, (long long) (first + batch->rows),
+                              (long long) stored->rows);
     size_t row_bytes = (size_t) stored->width * verl_dtype_bytes(stored->dtype);
     if (stored->ragged)
         entry->column.offsets = stored->offsets + first;

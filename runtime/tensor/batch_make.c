@@ -1,5 +1,5 @@
-// batch_make.c: batches that a handler fills. Columns are written where their readers read them: small ones in the heap,
-// to travel inside the message, larger ones in one block each.
+// batch_make.c: batches that a handler fills. Columns are written where their readers read them: small ones in the
+// heap, to travel inside the message, larger ones in one block each.
 #include "runtime/tensor/batch_impl.h"
 #include <stdlib.h>
 #include <string.h>
@@ -70,8 +70,8 @@ verl_batch_set_rows(verl_batch_t *batch, int64_t rows)
     if (s_check_rows(batch, "verl_batch_set_rows", rows))
         return -1;
     if (batch->given_rows >= 0 && rows != batch->given_rows)
-        return verl_error_set(&batch->error, "the rows were set to %lld where %lld were given: a stage that changes rows "
-                              "says with verl_batch_set_map where each came from", (long long) rows,
+        return verl_error_set(&batch->error, "the rows were set to %lld where %lld were given: a stage that changes "
+                              "rows says with verl_batch_set_map where each came from", (long long) rows,
                               (long long) batch->given_rows);
     batch->rows = rows;
     batch->rows_fixed = true;
@@ -131,8 +131,8 @@ s_append(verl_batch_t *batch, const char *name, verl_dtype_t dtype, bool ragged,
 {
     verl_layout_t layout;
     if (verl_layout(dtype, ragged, width, batch->rows, positions, &layout)) {
-        verl_error_set(&batch->error, "column '%s': %lld positions of %lld %s elements are more bytes than there can be",
-                       name, (long long) positions, (long long) width, verl_dtype_name(dtype));
+        verl_error_set(&batch->error, "column '%s': %lld positions of %lld %s elements are more bytes than there can "
+                       "be", name, (long long) positions, (long long) width, verl_dtype_name(dtype));
         return NULL;
     }
     verl_entry_t *entry = verl_entry_new(name, VERL_BATCH_NAME, true);
@@ -209,8 +209,8 @@ s_sum(verl_batch_t *batch, const char *name, const int64_t *lengths)
             return verl_error_set(&batch->error, "column '%s': row %lld has length %lld: a length is 0 or more", name,
                                   (long long) row, (long long) lengths[row]);
         if (__builtin_add_overflow(sum, lengths[row], &sum))
-            return verl_error_set(&batch->error, "column '%s': the lengths up to row %lld are more positions than there "
-                                  "can be", name, (long long) row);
+            return verl_error_set(&batch->error, "column '%s': the lengths up to row %lld are more positions than "
+                                  "there can be", name, (long long) row);
     }
     return sum;
 }
@@ -273,8 +273,8 @@ verl_batch_seal(verl_batch_t *batch, verl_error_t *error)
     for (int64_t row = 0; map && !batch->sealed && row < batch->rows && !batch->error.text[0]; row++) {
         int64_t from = map[row] + (map[row] < 0 ? 0 : batch->given_first);
         if (map[row] < 0 || map[row] >= batch->given_rows || from > VERL_ROWS_MAX)
-            verl_error_set(&batch->error, "the row map says that row %lld came from row %d: %lld rows were given, counted "
-                           "from 0", (long long) row, map[row], (long long) batch->given_rows);
+            verl_error_set(&batch->error, "the row map says that row %lld came from row %d: %lld rows were given, "
+                           "counted from 0", (long long) row, map[row], (long long) batch->given_rows);
         else
             map[row] = (int32_t) from;
     }

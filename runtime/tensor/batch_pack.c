@@ -111,8 +111,8 @@ s_find(const verl_batch_t *batch, const char *name)
 }
 
 static int
-s_pack(const verl_batch_t *batch, const char *const *names, const char *const *as, int count, bool with_map, bool inlined,
-       verl_buffer_t *out, verl_error_t *error)
+s_pack(const verl_batch_t *batch, const char *const *names, const char *const *as, int count, bool with_map,
+       bool inlined, verl_buffer_t *out, verl_error_t *error)
 {
     verl_pack_array(out, 5);
     verl_pack_int(out, VERL_BATCH_FORMAT);

@@ -54,18 +54,19 @@ s_read_place(const verl_batch_t *batch, verl_reader_t *reader, const char *name,
     if (verl_read_array(reader, &count) || count != 3 || verl_read_uint(reader, &block.slab) ||
         verl_read_uint(reader, &block.offset) || verl_read_uint(reader, &block.bytes) || block.slab == 0 ||
         block.bytes == 0)
-        return verl_error_set(error, "packed batch: the place of '%s' is neither a binary nor [slab, offset, bytes]", name);
+        return verl_error_set(error, "packed batch: the place of '%s' is neither a binary nor [slab, offset, bytes]",
+                              name);
     if (block.offset % VERL_BLOCK_ALIGN)
-        return verl_error_set(error, "packed batch: '%s' begins at byte %llu of its slab: blocks begin at multiples of %d",
-                              name, (unsigned long long) block.offset, VERL_BLOCK_ALIGN);
+        return verl_error_set(error, "packed batch: '%s' begins at byte %llu of its slab: blocks begin at multiples "
+                              "of %d", name, (unsigned long long) block.offset, VERL_BLOCK_ALIGN);
     if (!batch->slabs.map)
         return verl_error_set(error, "packed batch: '%s' lies in slab %llu, but no slabs can be mapped here", name,
                               (unsigned long long) block.slab);
     uint64_t slab_bytes = 0;
     const char *slab = batch->slabs.map(batch->slabs.context, block.slab, &slab_bytes, error);
     if (!slab)
-        return verl_error_set(error, "packed batch: slab %llu of '%s' cannot be mapped", (unsigned long long) block.slab,
-                              name);
+        return verl_error_set(error, "packed batch: slab %llu of '%s' cannot be mapped",
+                              (unsigned long long) block.slab, name);
     ret->block = block;
     ret->block.data = (void *) (uintptr_t) slab;
     ret->owner = VERL_OWNER_SLAB;
@@ -138,8 +139,8 @@ s_fill_entry(const verl_batch_t *batch, verl_entry_t *entry, const s_head_t *hea
     const verl_block_t *block = &entry->piece.block;
     if (verl_layout(head->dtype, head->ragged, head->width, batch->rows, positions, &layout) ||
         layout.bytes != block->bytes)
-        return verl_error_set(error, "packed batch: '%s' has %llu bytes, but its shape of %lld positions of %lld %s elements "
-                              "needs another number", entry->name, (unsigned long long) block->bytes,
+        return verl_error_set(error, "packed batch: '%s' has %llu bytes, but its shape of %lld positions of %lld %s "
+                              "elements needs another number", entry->name, (unsigned long long) block->bytes,
                               (long long) positions, (long long) head->width, verl_dtype_name(head->dtype));
     entry->column = (verl_column_t) {
         .name = entry->name, .dtype = head->dtype, .ragged = head->ragged, .rows = batch->rows, .width = head->width,
@@ -180,8 +181,8 @@ s_read_map(verl_batch_t *batch, verl_reader_t *reader, verl_error_t *error)
     const int32_t *map = batch->map.block.data;
     for (int64_t row = 0; row < batch->rows; row++)
         if (map[row] < 0)
-            return verl_error_set(error, "packed batch: the row map says that row %lld came from row %d", (long long) row,
-                                  map[row]);
+            return verl_error_set(error, "packed batch: the row map says that row %lld came from row %d",
+                                  (long long) row, map[row]);
     return 0;
 }
 

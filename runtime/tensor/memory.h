@@ -9,8 +9,8 @@
 
 #define VERL_BLOCK_ALIGN 64                 // bytes; of every block and of the data behind a column's offsets
 
-// A piece of memory. slab 0: of this process alone, so what it holds travels inline; else `offset` bytes into that slab,
-// where every process of the host can map it.
+// A piece of memory. slab 0: of this process alone, so what it holds travels inline; else `offset` bytes into that
+// slab, where every process of the host can map it.
 typedef struct verl_block {
     void    *data;
     uint64_t slab, offset, bytes;

@@ -1,5 +1,5 @@
-// Any bytes as a frame of messages, and as a packed batch: refused with a sentence, or read to the end; and a batch that is
-// believed can be used in every way, is the same when it is packed and read again, and fits to itself.
+// Any bytes as a frame of messages, and as a packed batch: refused with a sentence, or read to the end; and a batch
+// that is believed can be used in every way, is the same when it is packed and read again, and fits to itself.
 #include "runtime/tensor/batch.h"
 #include "runtime/wire/message.h"
 #include "runtime/wire/read.h"
@@ -57,7 +57,8 @@ s_use(const verl_batch_t *batch)
             abort();
         int64_t rows = column->rows < 5000 ? column->rows : 5000;      // a column of width 0 may have any number
         for (int64_t row = 0; row < rows; row++) {
-            size_t length = (size_t) (verl_column_length(column, row) * column->width) * verl_dtype_bytes(column->dtype);
+            size_t length = (size_t) (verl_column_length(column, row) * column->width);
+            length *= verl_dtype_bytes(column->dtype);
             const uint8_t *at = verl_column_u8(column, row);
             for (size_t i = 0; i < length; i++)
                 s_sum += at[i];
@@ -77,7 +78,8 @@ s_give(const verl_batch_t *batch)
     for (int c = 0; given && c < verl_batch_columns(batch); c++) {
         const verl_column_t *column = verl_batch_column_at(batch, c);
         verl_error_t error = {0};
-        if (verl_batch_put(given, column->name, column, &map, &rows, map ? 1 : 0, first, &error) && (!error.text[0] || !map))
+        int rc = verl_batch_put(given, column->name, column, &map, &rows, map ? 1 : 0, first, &error);
+        if (rc && (!error.text[0] || !map))
             abort();
     }
     s_use(given);

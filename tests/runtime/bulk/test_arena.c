@@ -1,4 +1,5 @@
-// An arena and the node in one process: blocks, growth, flat memory, views that are read-only, limits that are explained.
+// An arena and the node in one process: blocks, growth, flat memory, views that are read-only, limits that are
+// explained.
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -126,8 +127,8 @@ Test(arena, a_limit_is_explained_and_empty_slabs_make_room)
     verl_block_t a = s_take(arena, 4 * MIB), b = s_take(arena, 8 * MIB), c;
     verl_error_t error = {0};
     cr_assert_eq(verl_arena_take(arena, 12 * MIB, &c, &error), -1);
-    cr_assert_str_eq(error.text, "no shared memory for a slab of 16 MiB: 12 MiB of the 20 MiB that the run may use are in "
-                     "use; raise [run] max_bytes or lower max_in_flight");
+    cr_assert_str_eq(error.text, "no shared memory for a slab of 16 MiB: 12 MiB of the 20 MiB that the run may use are "
+                     "in use; raise [run] max_bytes or lower max_in_flight");
     c = s_take(arena, 7 * MIB);             // a slab of 16 MiB is refused, one of 8 is not
     verl_arena_give(arena, &a);
     verl_arena_give(arena, &b);
@@ -354,7 +355,8 @@ s_hand_off(verl_arena_t *writer, verl_arena_t *reader, int64_t bytes, int rounds
 Test(arena, a_hand_off_costs_the_same_for_any_size)
 {
     verl_arena_t *writer = s_arena(1), *reader = s_arena(2);
-    double small = s_hand_off(writer, reader, 2048, 2000), large = s_hand_off(writer, reader, 256 * (int64_t) MIB, 2000);
+    double small = s_hand_off(writer, reader, 2048, 2000);
+    double large = s_hand_off(writer, reader, 256 * (int64_t) MIB, 2000);
     fprintf(stderr, "hand-off: %.0f ns for 2 KiB, %.0f ns for 256 MiB\n", small, large);
     cr_assert(large < 20 * small + 20000, "a block is copied somewhere");
     double best = 1e18;

@@ -1,4 +1,5 @@
-// The bulk server, spoken to packet by packet: limits, seals, who may do what, and that one bad client harms nobody else.
+// The bulk server, spoken to packet by packet: limits, seals, who may do what, and that one bad client harms nobody
+// else.
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -238,7 +239,7 @@ Test(server, a_malformed_request_closes_that_client_only)
     }
     int client = s_connect(incarnation++);
     request.magic = VERL_BULK_MAGIC;
-    cr_assert_eq(verl_channel_send(client, &request, sizeof request, STDERR_FILENO), 0);     // a descriptor nobody wants
+    cr_assert_eq(verl_channel_send(client, &request, sizeof request, STDERR_FILENO), 0, "a descriptor nobody wants");
     s_assert_closed(client);
     int seen;
     cr_assert_eq(s_ask(good, VERL_BULK_MAP, slab, 0, &seen).code, VERL_BULK_OK);

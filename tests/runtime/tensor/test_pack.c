@@ -352,8 +352,10 @@ Test(batch_pack, lies_about_blocks_are_refused)
 
 Test(batch_pack, what_is_not_a_batch_is_refused)
 {
-    static const char *const bytes[] = {"", "\x00", "\x90", "\x95\x01", "\xc1", "\x91\x01", "\x95\x01\x00\x00\xc0\x91\x96",
-                                        "\x95\x01\x00\x00\xc0\xdd\xff\xff\xff\xff", "\x95\x01\x00\x00\xc0\x81\x01\x02"};
+    static const char *const bytes[] = {"", "\x00", "\x90", "\x95\x01", "\xc1", "\x91\x01",
+                                        "\x95\x01\x00\x00\xc0\x91\x96",
+                                        "\x95\x01\x00\x00\xc0\xdd\xff\xff\xff\xff",
+                                        "\x95\x01\x00\x00\xc0\x81\x01\x02"};
     static const size_t sizes[] = {0, 1, 1, 2, 1, 2, 7, 10, 8};
     for (int i = 0; i < 9; i++) {
         verl_error_t error = {0};
@@ -372,7 +374,8 @@ Test(batch_pack, one_name_twice_is_refused)
 {
     verl_batch_t *batch = s_make(2);
     verl_buffer_t buffer = {0};
-    cr_assert_eq(verl_batch_pack(batch, s_names, (const char *const[]) {"a", "b", "a", "c"}, 4, false, &buffer, NULL), 0);
+    static const char *const as[] = {"a", "b", "a", "c"};
+    cr_assert_eq(verl_batch_pack(batch, s_names, as, 4, false, &buffer, NULL), 0);
     verl_error_t error = {0};
     cr_assert_null(s_unpack(&buffer, &error));
     cr_assert(strstr(error.text, "'a' is there twice"));
