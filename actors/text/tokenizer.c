@@ -260,6 +260,13 @@ verl_tokenizer_chat_template(verl_tokenizer_t *self, size_t *ret_length)
     return self->engine.image.chat_template;
 }
 
+const char *
+verl_tokenizer_path(verl_tokenizer_t *self)
+{
+    bool loaded = atomic_load_explicit(&self->state, memory_order_acquire) == READY;
+    return loaded ? self->file.data : self->path.data;
+}
+
 verl_tokenizer_origin_t
 verl_tokenizer_origin(verl_tokenizer_t *self)
 {

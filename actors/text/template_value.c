@@ -1,0 +1,212 @@
+// template_value.c: the values of templates, and the arena that they live in.
+#include "actors/text/template_impl.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_SIZE = 64 * 1024, DEEPEST = 50 };
+
+void *
+verl_arena_take(verl_arena_t *self, size_t bytes)
+{
+    if (bytes > self->limit || self->total > self->limit - bytes)
+        return NULL;
+    bytes = (bytes + 15) / 16 * 16;
+    if (!self->block || bytes > self->size - self->used) {
+        size_t size = 16 + (bytes > BLOCK_SIZE ? bytes : BLOCK_SIZE);
+        void **block = calloc(1, size);
+        if (!block)
+            return NULL;
+        *block = self->block;
+        self->block = block;
+        self->used = 16;
+        self->size = size;
+    }
+    void *taken = (char *) self->block + self->used;
+    self->used += bytes;
+    self->total += bytes;
+    return taken;
+}
+
+void
+verl_arena_done(verl_arena_t *self)
+{
+    while (self->block) {
+        void *before = *(void **) self->block;
+        free(self->block);
+        self->block = before;
+    }
+    *self = (verl_arena_t) { .limit = self->limit };
+}
+
+bool
+verl_string_is(verl_string_t string, const char *text)
+{
+    return strlen(text) == string.length && memcmp(string.data, text, string.length) == 0;
+}
+
+verl_value_t
+verl_value_string(const char *data, size_t length)
+{
+    return (verl_value_t) { .kind = VERL_VALUE_STRING, .string = { data, length } };
+}
+
+static verl_value_t *
+s_find(const verl_dict_t *dict, verl_string_t key)
+{
+    for (size_t i = 0; dict && i < dict->count; i++)
+        if (dict->keys[i].length == key.length && memcmp(dict->keys[i].data, key.data, key.length) == 0)
+            return &dict->values[i];
+    return NULL;
+}
+
+const verl_value_t *
+verl_dict_get(const verl_dict_t *dict, verl_string_t key)
+{
+    return s_find(dict, key);
+}
+
+int
+verl_dict_set(verl_dict_t *dict, verl_arena_t *arena, verl_string_t key, verl_value_t value)
+{
+    verl_value_t *there = s_find(dict, key);
+    if (there) {
+        *there = value;
+        return 0;
+    }
+    if (dict->count == dict->capacity) {
+        size_t capacity = dict->capacity ? dict->capacity * 2 : 8;
+        verl_string_t *keys = verl_arena_take(arena, capacity * sizeof *keys);
+        verl_value_t *values = verl_arena_take(arena, capacity * sizeof *values);
+        if (!keys || !values)
+            return -1;
+        if (dict->count) {
+            memcpy(keys, dict->keys, dict->count * sizeof *keys);
+            memcpy(values, dict->values, dict->count * sizeof *values);
+        }
+        dict->keys = keys;
+        dict->values = values;
+        dict->capacity = capacity;
+    }
+    dict->keys[dict->count] = key;
+    dict->values[dict->count++] = value;
+    return 0;
+}
+
+bool
+verl_value_true(const verl_value_t *value)
+{
+    switch (value->kind) {
+    case VERL_VALUE_BOOL: case VERL_VALUE_INT: return value->integer != 0;
+    case VERL_VALUE_STRING: return value->string.length > 0;
+    case VERL_VALUE_LIST:   return value->count > 0;
+    case VERL_VALUE_DICT:   return value->dict->count > 0;
+    case VERL_VALUE_UNDEFINED: case VERL_VALUE_NONE: return false;
+    default: return true;
+    }
+}
+
+bool
+verl_value_equal(const verl_value_t *left, const verl_value_t *right, int depth)
+{
+    bool numbers = (left->kind == VERL_VALUE_INT || left->kind == VERL_VALUE_BOOL)
+                   && (right->kind == VERL_VALUE_INT || right->kind == VERL_VALUE_BOOL);
+    if (numbers)
+        return left->integer == right->integer;
+    if (left->kind != right->kind || depth > DEEPEST)
+        return false;
+    if (left->kind == VERL_VALUE_STRING)
+        return left->string.length == right->string.length
+               && memcmp(left->string.data, right->string.data, left->string.length) == 0;
+    if (left->kind == VERL_VALUE_LIST) {
+        for (size_t i = 0; left->count == right->count && i < left->count; i++)
+            if (!verl_value_equal(&left->items[i], &right->items[i], depth + 1))
+                return false;
+        return left->count == right->count;
+    }
+    return left->kind == VERL_VALUE_DICT ? left->dict == right->dict : left->kind <= VERL_VALUE_NONE;
+}
+
+const char *
+verl_value_kind_name(const verl_value_t *value)
+{
+    static const char *const names[] = { "undefined", "none", "a boolean", "an integer", "a string", "a list", "a mapping",
+                                         "a macro", "a function" };
+    return names[value->kind];
+}
+
+static int
+s_add(verl_text_t *text, const char *string)
+{
+    return verl_text_add(text, string, strlen(string));
+}
+
+// A string in quotes: of JSON, or of Python (single quotes), which differ in what they escape.
+static int
+s_quote(verl_text_t *text, verl_string_t string, bool json)
+{
+    char quote = json || memchr(string.data, '\'', string.length) ? '"' : '\'', escape[8];
+    int rc = verl_text_add(text, &quote, 1);
+    for (size_t i = 0; i < string.length && !rc; i++) {
+        unsigned char character = (unsigned char) string.data[i];
+        const char *known = character == '\n' ? "\\n" : character == '\t' ? "\\t" : character == '\r' ? "\\r"
+                            : character == '\\' ? "\\\\" : json && character == '\b' ? "\\b"
+                            : json && character == '\f' ? "\\f" : NULL;
+        if (character == (unsigned char) quote)
+            snprintf(escape, sizeof escape, "\\%c", quote);
+        else if (known)
+            snprintf(escape, sizeof escape, "%s", known);
+        else if (character < 0x20)
+            snprintf(escape, sizeof escape, json ? "\\u%04x" : "\\x%02x", (unsigned) character);
+        else
+            escape[0] = 0;
+        rc = escape[0] ? s_add(text, escape) : verl_text_add(text, string.data + i, 1);
+    }
+    return rc || verl_text_add(text, &quote, 1);
+}
+
+static int
+s_write_dict(verl_text_t *text, const verl_dict_t *dict, bool json, int depth)
+{
+    int rc = s_add(text, "{");
+    for (size_t i = 0; i < dict->count && !rc; i++) {
+        rc = (i && s_add(text, ", ")) || s_quote(text, dict->keys[i], json) || s_add(text, ": ");
+        const verl_value_t *value = &dict->values[i];
+        rc = rc || (value->kind == VERL_VALUE_STRING ? s_quote(text, value->string, json)
+                                                     : verl_value_write(text, value, json, depth + 1));
+    }
+    return rc || s_add(text, "}");
+}
+
+int
+verl_value_write(verl_text_t *text, const verl_value_t *value, bool json, int depth)
+{
+    char number[32];
+    int rc;
+    if (depth > DEEPEST)
+        return -1;
+    switch (value->kind) {
+    case VERL_VALUE_NONE:
+        return s_add(text, json ? "null" : "None");
+    case VERL_VALUE_BOOL:
+        return s_add(text, value->integer ? (json ? "true" : "True") : json ? "false" : "False");
+    case VERL_VALUE_INT:
+        snprintf(number, sizeof number, "%" PRId64, value->integer);
+        return s_add(text, number);
+    case VERL_VALUE_STRING:
+        return json ? s_quote(text, value->string, true) : verl_text_add(text, value->string.data, value->string.length);
+    case VERL_VALUE_LIST:
+        rc = s_add(text, "[");
+        for (size_t i = 0; i < value->count && !rc; i++) {
+            rc = i ? s_add(text, ", ") : 0;
+            rc = rc || (value->items[i].kind == VERL_VALUE_STRING ? s_quote(text, value->items[i].string, json)
+                                                                  : verl_value_write(text, &value->items[i], json, depth + 1));
+        }
+        return rc || s_add(text, "]");
+    case VERL_VALUE_DICT:
+        return s_write_dict(text, value->dict, json, depth);
+    default:
+        return 0;                           // undefined writes nothing
+    }
+}
