@@ -4,7 +4,7 @@
 // client's serial number, never a pointer, so that an event of a client that has just been closed finds nothing.
 #include "runtime/bulk/server.h"
 #include "runtime/bulk/channel.h"
-#include "runtime/bulk/ledger.h"
+#include "runtime/bulk/slab_ledger.h"
 #include "runtime/bulk/protocol.h"
 #include <errno.h>
 #include <pthread.h>
@@ -30,7 +30,7 @@ struct verl_bulk_server {
     pthread_t       thread;
     int             epoll, stop;            // stop: an eventfd
     uint64_t        next_serial;
-    verl_ledger_t   ledger;
+    verl_slab_ledger_t   ledger;
     s_client_t    **clients;
     int             count, room;
 };
@@ -62,7 +62,7 @@ s_close(verl_bulk_server_t *server, s_client_t *client)
             server->clients[i] = server->clients[--server->count];
             break;
         }
-    verl_ledger_leave(&server->ledger, client->incarnation);
+    verl_slab_ledger_leave(&server->ledger, client->incarnation);
     close(client->fd);
     free(client);
 }
@@ -83,9 +83,9 @@ s_tell(verl_bulk_server_t *server, s_client_t *client)
 {
     bool waiting = false;
     for (int i = 0; i < server->ledger.count; i++) {
-        verl_ledger_slab_t *slab = server->ledger.slabs[i];
+        verl_slab_ledger_slab_t *slab = server->ledger.slabs[i];
         for (int j = 0; slab->retired && j < slab->count; j++) {
-            verl_ledger_reader_t *reader = &slab->readers[j];
+            verl_slab_ledger_reader_t *reader = &slab->readers[j];
             if (reader->incarnation != client->incarnation || reader->told)
                 continue;
             verl_bulk_reply_t news = {.magic = VERL_BULK_MAGIC, .kind = VERL_BULK_RETIRED, .slab = slab->id,
@@ -106,10 +106,10 @@ s_tell_all(verl_bulk_server_t *server)
 }
 
 // The client's slab that a request names, or NULL: a request about another's is malformed.
-static verl_ledger_slab_t *
+static verl_slab_ledger_slab_t *
 s_own(verl_bulk_server_t *server, const s_client_t *client, uint64_t id)
 {
-    verl_ledger_slab_t *slab = verl_ledger_find(&server->ledger, id);
+    verl_slab_ledger_slab_t *slab = verl_slab_ledger_find(&server->ledger, id);
     return slab && slab->owner == client->incarnation && !slab->retired ? slab : NULL;
 }
 
@@ -118,29 +118,29 @@ static int
 s_serve(verl_bulk_server_t *server, s_client_t *client, const verl_bulk_request_t *request)
 {
     verl_bulk_reply_t reply = {.magic = VERL_BULK_MAGIC, .kind = VERL_BULK_ANSWER};
-    verl_ledger_slab_t *slab = NULL;
+    verl_slab_ledger_slab_t *slab = NULL;
     switch (request->kind) {
     case VERL_BULK_TAKE:
         if (request->slab || request->bytes == 0 || request->bytes % S_GRAIN || request->bytes > S_MOST)
             return -1;
-        slab = verl_ledger_take(&server->ledger, client->incarnation, request->bytes, &reply);
+        slab = verl_slab_ledger_take(&server->ledger, client->incarnation, request->bytes, &reply);
         return verl_channel_send(client->fd, &reply, sizeof reply, slab ? slab->fd : -1);
     case VERL_BULK_MAPPED:
         slab = s_own(server, client, request->slab);
         if (!slab || slab->sealed)
             return -1;
-        verl_ledger_seal(&server->ledger, slab, &reply);
+        verl_slab_ledger_seal(&server->ledger, slab, &reply);
         return verl_channel_send(client->fd, &reply, sizeof reply, -1);
     case VERL_BULK_MAP:
-        slab = verl_ledger_map(&server->ledger, client->incarnation, request->slab, &reply);
+        slab = verl_slab_ledger_map(&server->ledger, client->incarnation, request->slab, &reply);
         return verl_channel_send(client->fd, &reply, sizeof reply, slab ? slab->fd : -1);
     case VERL_BULK_UNMAP:
-        return verl_ledger_unmap(&server->ledger, client->incarnation, request->slab) ? 0 : -1;
+        return verl_slab_ledger_unmap(&server->ledger, client->incarnation, request->slab) ? 0 : -1;
     case VERL_BULK_FREE:
         slab = s_own(server, client, request->slab);
         if (!slab)
             return -1;
-        verl_ledger_retire(&server->ledger, slab);
+        verl_slab_ledger_retire(&server->ledger, slab);
         s_tell_all(server);
         return 0;
     default:
@@ -216,7 +216,7 @@ verl_bulk_server_new(uint64_t max_bytes, verl_error_t *error)
         return NULL;
     }
     pthread_mutex_init(&server->mutex, NULL);
-    verl_ledger_init(&server->ledger, max_bytes);
+    verl_slab_ledger_init(&server->ledger, max_bytes);
     server->next_serial = 1;
     server->epoll = epoll_create1(EPOLL_CLOEXEC);
     server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -244,7 +244,7 @@ verl_bulk_server_destroy(verl_bulk_server_t **server_p)
     pthread_join(server->thread, NULL);
     while (server->count)
         s_close(server, server->clients[0]);
-    verl_ledger_done(&server->ledger);
+    verl_slab_ledger_done(&server->ledger);
     close(server->epoll);
     close(server->stop);
     pthread_mutex_destroy(&server->mutex);
@@ -287,7 +287,7 @@ verl_bulk_server_add(verl_bulk_server_t *server, uint64_t incarnation, verl_erro
         return verl_error_errno(error, "no connection to the node's shared memory for incarnation %llu",
                                 (unsigned long long) incarnation);
     pthread_mutex_lock(&server->mutex);
-    bool used = s_find_incarnation(server, incarnation) || verl_ledger_owns(&server->ledger, incarnation);
+    bool used = s_find_incarnation(server, incarnation) || verl_slab_ledger_owns(&server->ledger, incarnation);
     int rc = used ? -1 : s_insert(server, incarnation, pair[0]);
     if (rc && used)
         verl_error_set(error, "incarnation %llu is connected to the node's shared memory already: each start of an "
@@ -310,7 +310,7 @@ verl_bulk_server_gone(verl_bulk_server_t *server, uint64_t incarnation)
     s_client_t *client = s_find_incarnation(server, incarnation);
     if (client)
         s_close(server, client);
-    verl_ledger_gone(&server->ledger, incarnation);
+    verl_slab_ledger_gone(&server->ledger, incarnation);
     s_tell_all(server);
     pthread_mutex_unlock(&server->mutex);
 }
