@@ -101,27 +101,6 @@ s_stage(verl_draft_t *draft, verl_plan_t *plan, verl_draft_stage_t *from, const 
     s_gives(draft, from, to);
 }
 
-// The edges of each stage, in the order of their ids: counted, then filled in.
-static void
-s_link(verl_draft_t *draft, verl_plan_t *plan)
-{
-    for (int e = 0; e < plan->edges_count; e++) {
-        plan->stages[plan->edges[e].reader].in_count++;
-        plan->stages[plan->edges[e].maker].out_count++;
-    }
-    for (int i = 0; i < plan->stages_count; i++) {
-        verl_plan_stage_t *stage = &plan->stages[i];
-        stage->in_edges = verl_pool_array(draft->pool, (size_t) stage->in_count, sizeof(int));
-        stage->out_edges = verl_pool_array(draft->pool, (size_t) stage->out_count, sizeof(int));
-        stage->in_count = stage->out_count = 0;
-    }
-    for (int e = 0; e < plan->edges_count; e++) {
-        verl_plan_stage_t *reader = &plan->stages[plan->edges[e].reader], *maker = &plan->stages[plan->edges[e].maker];
-        reader->in_edges[reader->in_count++] = e;
-        maker->out_edges[maker->out_count++] = e;
-    }
-}
-
 // What keeps every stage busy: along the longest chain, one batch at work and one waiting for each worker.
 static int64_t
 s_in_flight(const verl_draft_t *draft, const verl_plan_t *plan)
@@ -177,6 +156,6 @@ verl_draft_plan(verl_draft_t *draft, verl_plan_t *plan)
     plan->edges = verl_pool_array(draft->pool, edges, sizeof *plan->edges);
     for (int i = 0; i < draft->order_count; i++)
         s_stage(draft, plan, &draft->stages[draft->order[i]], actors);
-    s_link(draft, plan);
+    verl_plan_link(plan);
     s_run(draft, plan);
 }

@@ -5,24 +5,6 @@
 #include <string.h>
 #include "runtime/topology/value.h"
 
-size_t
-verl_dtype_bytes(verl_dtype_t dtype)
-{
-#define X(id, bytes, name) bytes,
-    static const size_t sizes[] = { VERL_DTYPE_MAP(X) };
-#undef X
-    return (unsigned) dtype < VERL_DTYPE_COUNT ? sizes[dtype] : 0;
-}
-
-const char *
-verl_dtype_name(verl_dtype_t dtype)
-{
-#define X(id, bytes, name) name,
-    static const char *const names[] = { VERL_DTYPE_MAP(X) };
-#undef X
-    return (unsigned) dtype < VERL_DTYPE_COUNT ? names[dtype] : "?";
-}
-
 int
 verl_dtype_find(const char *name, size_t length)
 {

@@ -31,6 +31,28 @@ verl_plan_destroy(verl_plan_t **plan_p)
     *plan_p = NULL;
 }
 
+// Counted first, then filled in.
+void
+verl_plan_link(verl_plan_t *plan)
+{
+    verl_pool_t *pool = verl_plan_pool(plan);
+    for (int e = 0; e < plan->edges_count; e++) {
+        plan->stages[plan->edges[e].reader].in_count++;
+        plan->stages[plan->edges[e].maker].out_count++;
+    }
+    for (int i = 0; i < plan->stages_count; i++) {
+        verl_plan_stage_t *stage = &plan->stages[i];
+        stage->in_edges = verl_pool_array(pool, (size_t) stage->in_count, sizeof(int));
+        stage->out_edges = verl_pool_array(pool, (size_t) stage->out_count, sizeof(int));
+        stage->in_count = stage->out_count = 0;
+    }
+    for (int e = 0; e < plan->edges_count; e++) {
+        verl_plan_stage_t *reader = &plan->stages[plan->edges[e].reader], *maker = &plan->stages[plan->edges[e].maker];
+        reader->in_edges[reader->in_count++] = e;
+        maker->out_edges[maker->out_count++] = e;
+    }
+}
+
 // The first batch at or above `from` that the period allows, the closing one aside; -1: none below steps.
 static int64_t
 s_at_or_above(const verl_span_t *span, int64_t steps, int64_t from)

@@ -118,7 +118,11 @@ void verl_plan_destroy(verl_plan_t **plan_p);
 // Encoded as msgpack, for the TABLE message. Returns malloc'ed bytes, or NULL without memory.
 char *verl_plan_encode(const verl_plan_t *plan, size_t *ret_bytes);
 // Checks everything (counts, indices, types, nesting) before it believes it. NULL with a reason if it is malformed.
+// Kinds that this process knows are filled in; a shared object is not loaded for it.
 verl_plan_t *verl_plan_decode(const char *bytes, size_t size, verl_error_t *error);
+// Finds the kind of one actor, loading its shared object where it is one, and the handlers of its stages: for the process
+// that runs this actor, once, before it shares the plan. Returns 0, or -1 with the reason.
+int verl_plan_bind(verl_plan_t *plan, int actor, verl_error_t *error);
 
 // Does a stage work on batch k; the one it works on before / after k (-1: none); how many before k.
 bool    verl_span_has(const verl_span_t *span, int64_t steps, int64_t k);
