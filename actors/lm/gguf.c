@@ -277,8 +277,8 @@ s_place_tensor(s_walk_t *walk, verl_gguf_tensor_t *tensor, uint64_t offset, uint
         return s_fail(walk, "tensor %s starts at offset %" PRIu64 ", which is no multiple of the alignment %" PRIu64,
                       tensor->name, offset, alignment);
     if (offset > left || tensor->size > left - offset)
-        return s_fail(walk, "tensor %s needs bytes %" PRIu64 " to %" PRIu64 " of the data, which has only %zu: the file "
-                      "is truncated or its header is wrong", tensor->name, offset, offset + tensor->size, left);
+        return s_fail(walk, "tensor %s needs bytes %" PRIu64 " to %" PRIu64 " of the data, which has only %zu: the "
+                      "file is truncated or its header is wrong", tensor->name, offset, offset + tensor->size, left);
     tensor->data = walk->at + offset;
     return 0;
 }

@@ -196,8 +196,8 @@ s_find_in_shards(const s_source_t *source, const char *name, s_stored_t *ret)
         tensor = verl_shards_find(source->shards, name + 6);
     if (!tensor)
         return false;
-    *ret = (s_stored_t) {verl_safetensor_quant(tensor), tensor->dtype, tensor->dims, tensor->dims > 0 ? tensor->dim[0] : 1,
-                         tensor->dims > 1 ? tensor->dim[1] : 1, tensor->data};
+    *ret = (s_stored_t) {verl_safetensor_quant(tensor), tensor->dtype, tensor->dims,
+                         tensor->dims > 0 ? tensor->dim[0] : 1, tensor->dims > 1 ? tensor->dim[1] : 1, tensor->data};
     return true;
 }
 
@@ -212,7 +212,8 @@ s_check_stored(const s_source_t *source, const verl_lm_tensor_t *tensor, const s
 {
     int dims = tensor->cols > 1 ? 2 : 1;
     if (stored->type < 0)
-        return s_fail(source, "tensor %s has dtype %s: F32, F16 and BF16 are supported", tensor->name, stored->type_name);
+        return s_fail(source, "tensor %s has dtype %s: F32, F16 and BF16 are supported", tensor->name,
+                      stored->type_name);
     if (stored->dims <= 2 && stored->dims >= dims && stored->rows == tensor->rows && stored->cols == tensor->cols)
         return 0;
     return s_fail(source, "tensor %s has %d dimension%s, %" PRId64 " x %" PRId64 ": the configuration needs %" PRId64
@@ -264,8 +265,8 @@ s_fill(const s_source_t *source, const verl_lm_tensor_t *tensor, float *out)
         return 0;
     while (s_all_finite(out + at, 1))
         at++;
-    return s_fail(source, "tensor %s holds %s at row %" PRId64 ", column %" PRId64 ": weights must be finite", tensor->name,
-                  out[at] == out[at] ? "an infinity" : "a NaN", at / tensor->cols, at % tensor->cols);
+    return s_fail(source, "tensor %s holds %s at row %" PRId64 ", column %" PRId64 ": weights must be finite",
+                  tensor->name, out[at] == out[at] ? "an infinity" : "a NaN", at / tensor->cols, at % tensor->cols);
 }
 
 static bool

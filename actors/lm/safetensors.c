@@ -86,8 +86,8 @@ s_read_range(const s_reading_t *reading, const json_t *range, verl_safetensor_t 
         return s_fail(reading, "the data_offsets of tensor %s, %" PRId64 " to %" PRId64 ", are no range", tensor->name,
                       (int64_t) start, (int64_t) end);
     if ((uint64_t) end > reading->size)
-        return s_fail(reading, "tensor %s ends at byte %" PRId64 " of the data, which has only %zu: the file is truncated "
-                      "or its header is wrong", tensor->name, (int64_t) end, reading->size);
+        return s_fail(reading, "tensor %s ends at byte %" PRId64 " of the data, which has only %zu: the file is "
+                      "truncated or its header is wrong", tensor->name, (int64_t) end, reading->size);
     tensor->data = reading->data + start;
     tensor->size = (size_t) (end - start);
     return 0;
@@ -105,8 +105,8 @@ s_read_tensor(const s_reading_t *reading, const json_t *entry, verl_safetensor_t
         return -1;
     int64_t bytes, bits = s_bits(dtype);
     if (bits && (__builtin_mul_overflow(tensor->count, bits / 8, &bytes) || (uint64_t) bytes != tensor->size))
-        return s_fail(reading, "tensor %s has %" PRId64 " elements of %s, and its data_offsets span %zu bytes", tensor->name,
-                      tensor->count, dtype, tensor->size);
+        return s_fail(reading, "tensor %s has %" PRId64 " elements of %s, and its data_offsets span %zu bytes",
+                      tensor->name, tensor->count, dtype, tensor->size);
     return 0;
 }
 
@@ -178,8 +178,8 @@ s_read_tensors(const s_reading_t *reading, verl_safetensors_t *self, json_t *hea
         if (strcmp(name, "__metadata__") == 0)
             continue;
         if (!json_is_object(entry) || !s_is_name(name))
-            return s_fail(reading, "entry %zu of the header is no tensor: it needs an object under a printable name of at "
-                          "most %d bytes", (size_t) self->count + 1, MAX_NAME);
+            return s_fail(reading, "entry %zu of the header is no tensor: it needs an object under a printable name "
+                          "of at most %d bytes", (size_t) self->count + 1, MAX_NAME);
         verl_safetensor_t *tensor = &self->tensors[self->count];
         tensor->name = strdup(name);
         if (!tensor->name)

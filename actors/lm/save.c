@@ -110,11 +110,12 @@ s_is_bf16(const s_saving_t *saving)
 
 // Adds one tensor to the header; *at is where its bytes begin, and then where they end.
 static int
-s_describe(const s_saving_t *saving, json_t *header, const char *name, int64_t rows, int64_t cols, bool vector, int64_t *at)
+s_describe(const s_saving_t *saving, json_t *header, const char *name, int64_t rows, int64_t cols, bool vector,
+           int64_t *at)
 {
     int64_t start = *at;
     *at += rows * cols * (s_is_bf16(saving) ? 2 : 4);
-    json_t *shape = vector ? json_pack("[I]", (json_int_t) rows) : json_pack("[I,I]", (json_int_t) rows, (json_int_t) cols);
+    json_t *shape = json_pack(vector ? "[I]" : "[I,I]", (json_int_t) rows, (json_int_t) cols);
     json_t *entry = json_pack("{s:s,s:o,s:[I,I]}", "dtype", s_is_bf16(saving) ? "BF16" : "F32", "shape", shape,
                               "data_offsets", (json_int_t) start, (json_int_t) *at);
     return json_object_set_new(header, name, entry);
@@ -278,7 +279,8 @@ s_begin(s_saving_t *saving)
     if (flock(saving->fd, LOCK_EX | LOCK_NB) != 0)
         return s_fail(saving, "another save to it is going on (%s is locked)", saving->beside);
     if (s_empty(saving->fd) != 0)
-        return s_fail(saving, "cannot empty %s, left by a save that was interrupted: %s", saving->beside, strerror(errno));
+        return s_fail(saving, "cannot empty %s, left by a save that was interrupted: %s", saving->beside,
+                      strerror(errno));
     return 0;
 }
 
@@ -346,8 +348,8 @@ s_set_paths(s_saving_t *saving, const char *dir)
     snprintf(saving->beside, sizeof saving->beside, "%.*s.saving", PATH_MAX - 8, saving->target);
     const char *slash = strrchr(saving->target, '/');
     if (slash)
-        snprintf(saving->parent, sizeof saving->parent, "%.*s", (int) (slash == saving->target ? 1 : slash - saving->target),
-                 saving->target);
+        snprintf(saving->parent, sizeof saving->parent, "%.*s",
+                 (int) (slash == saving->target ? 1 : slash - saving->target), saving->target);
     else
         snprintf(saving->parent, sizeof saving->parent, ".");
     if (lstat(saving->target, &status) == 0 && !S_ISDIR(status.st_mode))

@@ -23,8 +23,8 @@ s_round_trip(const verl_lm_config_t *config)
 int
 LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {
-    static const char base[] = "{\"model_type\": \"llama\", \"vocab_size\": 99, \"hidden_size\": 16, \"num_hidden_layers\": 1, "
-                               "\"num_attention_heads\": 4, \"intermediate_size\": 8}";
+    static const char base[] = "{\"model_type\": \"llama\", \"vocab_size\": 99, \"hidden_size\": 16, "
+                               "\"num_hidden_layers\": 1, \"num_attention_heads\": 4, \"intermediate_size\": 8}";
     char              error[1024] = "";
     verl_lm_config_t  config;
     if (verl_lm_config_from_json((const char *) bytes, size, "input", &config, error, sizeof error) == 0)

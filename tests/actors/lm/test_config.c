@@ -150,7 +150,8 @@ Test(lm_config, both_dialects_of_rope_say_the_same)
     cr_assert(memcmp(&old, &new, sizeof old) == 0);
     cr_assert(old.rope_theta == 500000 && old.rope_scaling.type == VERL_ROPE_LLAMA3 && old.rope_scaling.factor == 8
               && old.rope_scaling.original_max_positions == 8192);
-    old = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
+    old = s_must_parse("{\"model_type\": \"llama\", " SIZES
+                       ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}}");
     cr_assert(old.rope_scaling.type == VERL_ROPE_LINEAR && old.rope_scaling.factor == 2);
 }
 
@@ -196,8 +197,8 @@ Test(lm_config, stop_tokens_of_generation_win)
 Test(lm_config, a_tokenizer_names_the_stop_token_where_nobody_else_does)
 {
     char             error[512];
-    const char      *tokenizer = "{\"eos_token\": {\"content\": \"</s>\"}, \"added_tokens_decoder\": {\"1\": {\"content\": "
-                            "\"<s>\"}, \"42\": {\"content\": \"</s>\"}}}";
+    const char      *tokenizer = "{\"eos_token\": {\"content\": \"</s>\"}, \"added_tokens_decoder\": "
+                                 "{\"1\": {\"content\": \"<s>\"}, \"42\": {\"content\": \"</s>\"}}}";
     verl_lm_config_t config = s_must_parse("{\"model_type\": \"llama\", " SIZES "}");
     cr_assert_eq(verl_lm_stops_from_tokenizer(tokenizer, strlen(tokenizer), "t", &config, error, sizeof error), 0);
     cr_assert(config.eos_count == 1 && config.eos[0] == 42);
@@ -238,8 +239,8 @@ Test(lm_config, each_thing_wrong_is_one_sentence)
         {LLAMA ", \"eos_token_id\": [1, \"x\"]}", "eos_token_id must be a token id"},
         {LLAMA ", \"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "eos_token_id has 9 ids: at most 8"},
         {LLAMA ", \"max_position_embeddings\": 0}", "max_position_embeddings is 0"},
-        {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": 9, \"num_hidden_layers\": 1, "
-         "\"num_attention_heads\": 1, \"intermediate_size\": 1}", "vocab_size is 9223372036854775807"},
+        {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": 9, "
+         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1}", "vocab_size is 9223372036854775807"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 9, \"num_hidden_layers\": 1, "
          "\"num_attention_heads\": 0, \"intermediate_size\": 1}", "num_attention_heads"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 16, \"num_hidden_layers\": 1, "

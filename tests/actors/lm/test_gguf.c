@@ -91,8 +91,10 @@ Test(lm_gguf, block_formats_give_the_values_of_the_reference)
 
 Test(lm_gguf, halves_cover_every_kind_of_number)
 {
-    static const uint16_t halves[] = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400, 0x03ff, 0x0001, 0x8001, 0x7c00, 0xfc00};
-    static const float values[] = {0, -0.0f, 1, -2, 65504, 0x1p-14f, 0x1.ff8p-15f, 0x1p-24f, -0x1p-24f, INFINITY, -INFINITY};
+    static const uint16_t halves[] = {0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0400,
+                                      0x03ff, 0x0001, 0x8001, 0x7c00, 0xfc00};
+    static const float    values[] = {0, -0.0f, 1, -2, 65504, 0x1p-14f, 0x1.ff8p-15f, 0x1p-24f, -0x1p-24f, INFINITY,
+                                      -INFINITY};
     float read[11];
     verl_dequantize(VERL_QUANT_F16, halves, 11, read);
     cr_assert(memcmp(read, values, sizeof read) == 0);

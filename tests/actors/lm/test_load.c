@@ -148,8 +148,8 @@ static void
 s_save(const char *dir, const s_model_t *model)
 {
     char error[512];
-    cr_assert_eq(verl_lm_save(dir, &model->config, &model->layout, model->parameters, NULL, error, sizeof error), 0, "%s",
-                 error);
+    cr_assert_eq(verl_lm_save(dir, &model->config, &model->layout, model->parameters, NULL, error, sizeof error), 0,
+                 "%s", error);
 }
 
 Test(lm_load, weights_that_are_not_finite_are_refused)
@@ -178,8 +178,8 @@ Test(lm_load, the_first_of_several_nans_is_named)
     char             dir[PATH_MAX];
     s_model_t        model = {0};
     verl_lm_config_t config = {.family = VERL_LM_LLAMA, .vocab_size = 3000, .hidden_size = 64, .layers = 1, .heads = 2,
-                               .kv_heads = 2, .head_dim = 32, .intermediate_size = 8, .max_positions = 8, .norm_eps = 1e-6,
-                               .rope_theta = 1e4, .bos = -1, .tied = true};
+                               .kv_heads = 2, .head_dim = 32, .intermediate_size = 8, .max_positions = 8,
+                               .norm_eps = 1e-6, .rope_theta = 1e4, .bos = -1, .tied = true};
     model.config = config;
     cr_assert_eq(verl_lm_layout_init(&model.layout, &config), 0);
     model.parameters = calloc((size_t) model.layout.total, sizeof(float));
@@ -221,7 +221,8 @@ Test(lm_load, weights_that_do_not_fit_the_configuration_are_refused)
          "the configuration does not know tensor model.layers.1."},
         {"llama-tiny", "\"attention_bias\": false", "\"attention_bias\": true",
          "tensor model.layers.0.self_attn.q_proj.bias is missing"},
-        {"qwen2-tiny", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false", "tensor lm_head.weight is missing"},
+        {"qwen2-tiny", "\"tie_word_embeddings\": true", "\"tie_word_embeddings\": false",
+         "tensor lm_head.weight is missing"},
         {"qwen2-tiny", "\"model_type\": \"qwen2\"", "\"model_type\": \"llama\"",
          "the configuration does not know tensor model.layers.0.self_attn.k_proj.bias"},
         {"qwen3-tiny", "\"head_dim\": 24", "\"head_dim\": 16", "the configuration needs 64 x 64"},
@@ -271,7 +272,8 @@ Test(lm_load, a_wrong_index_is_one_sentence)
 
 Test(lm_load, a_dtype_that_holds_no_weights_is_refused)
 {
-    const char *header = "{\"model.embed_tokens.weight\":{\"dtype\":\"I32\",\"shape\":[128,64],\"data_offsets\":[0,32768]}}";
+    const char *header = "{\"model.embed_tokens.weight\":{\"dtype\":\"I32\",\"shape\":[128,64],"
+                         "\"data_offsets\":[0,32768]}}";
     char        dir[PATH_MAX];
     size_t      size;
     uint8_t    *bytes = scratch_safetensors(header, NULL, 32768, &size);
@@ -293,14 +295,15 @@ Test(lm_load, a_head_beside_the_decoder_is_loaded_by_name)
     for (int i = 0; i < 64; i++)
         score[i] = (float) i / 3;
     scratch_make(dir);
-    cr_assert_eq(verl_lm_save(dir, &model.config, &model.layout, model.parameters, &options, error, sizeof error), 0, "%s",
-                 error);
+    cr_assert_eq(verl_lm_save(dir, &model.config, &model.layout, model.parameters, &options, error, sizeof error), 0,
+                 "%s", error);
     cr_assert_eq(verl_lm_extra_load(dir, "score.weight", 1, 64, read, error, sizeof error), 1);
     cr_assert(memcmp(score, read, sizeof read) == 0);
     cr_assert_eq(verl_lm_extra_load(dir, "v_head.weight", 1, 64, read, error, sizeof error), 0);
     cr_assert_eq(verl_lm_extra_load(dir, "score.weight", 2, 32, read, error, sizeof error), -1);
     cr_assert_says(error, "tensor score.weight has 2 dimensions, 1 x 64: the configuration needs 2 x 32");
-    cr_assert_eq(verl_lm_extra_load(MODELS "gguf/llama-tiny.gguf", "score.weight", 1, 64, read, error, sizeof error), 0);
+    cr_assert_eq(verl_lm_extra_load(MODELS "gguf/llama-tiny.gguf", "score.weight", 1, 64, read, error, sizeof error),
+                 0);
     s_model_t again = s_load(dir);
     cr_assert_eq(s_distance(&model, &again), 0);
     scratch_remove(dir);

@@ -74,7 +74,6 @@ Test(model_reference, gradients)
             verl_lm_tensor_t t;
             verl_lm_tensor_at(&f.config, &f.layout, k, &t);
             double distance = relative_distance(gradient + t.offset, f.gradient + t.offset, t.rows * t.cols);
-            // The key bias has no gradient by the maths: it shifts all scores of a query alike (without rotation).
             cr_expect(distance < 1e-4, "%s: the gradient of %s is %g away", fixture_names[i], t.name, distance);
         }
         free(gradient);

@@ -1,4 +1,4 @@
-// What our models compute is what transformers computes: log-probabilities of fixed sequences, each family, each format.
+// What our models compute is what transformers computes: log-probabilities of fixed sequences, each family and format.
 #include "actors/lm/load.h"
 #include "actors/lm/model.h"
 #include "scratch.h"
@@ -53,8 +53,8 @@ s_score(const s_model_t *model, const int32_t *tokens, int64_t count, float *log
     for (int64_t i = 0; i + 1 < count; i++)
         picks[i] = (verl_lm_pick_t) {i, tokens[i + 1], 1};
     cr_assert_eq(verl_lm_forward(model->lm, model->tape, VERL_LM_SCORE, &batch, error, sizeof error), 0, "%s", error);
-    cr_assert_eq(verl_lm_logprobs(model->lm, model->tape, picks, count - 1, logprobs, NULL, error, sizeof error), 0, "%s",
-                 error);
+    cr_assert_eq(verl_lm_logprobs(model->lm, model->tape, picks, count - 1, logprobs, NULL, error, sizeof error), 0,
+                 "%s", error);
     free(picks);
 }
 
