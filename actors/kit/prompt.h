@@ -12,7 +12,6 @@ enum { VERL_TEMPLATE_NONE, VERL_TEMPLATE_CHAT };
 
 typedef struct verl_prompter {
     verl_tokenizer_t *tokenizer;
-    struct verl_prompter_chat *chat;        // the chat template, once it was needed
     char             *path;                 // of the tokenizer
 } verl_prompter_t;
 
@@ -22,8 +21,8 @@ int  verl_prompter_init(verl_prompter_t *self, const char *path, char *error, si
 void verl_prompter_done(verl_prompter_t *self);
 
 // Appends the ids of a prompt. VERL_TEMPLATE_NONE: of the text as it is, with what the tokenizer's post-processor adds
-// (a bos). VERL_TEMPLATE_CHAT: of the conversation (text is one message of the user) as the chat template writes it,
-// up to where the assistant begins. Returns 0, or -1 with one sentence.
+// (a bos). VERL_TEMPLATE_CHAT: of the conversation, which is a JSON list of messages or else one message of the user, as
+// the chat template writes it up to where the assistant begins. Returns 0, or -1 with one sentence.
 int verl_prompter_encode(verl_prompter_t *self, int template_choice, const char *text, size_t bytes,
                          verl_token_ids_t *ids, char *error, size_t error_size);
 
