@@ -114,6 +114,7 @@ struct host {
     bool               unacknowledged;      // W did something that its peers have not been told …
     int64_t            unacknowledged_since;
     int64_t            last_run;            // ns that the last handler took
+    int64_t            idle_since;          // when it returned
     bool               kind_prepared;
 };
 

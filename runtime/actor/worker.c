@@ -7,7 +7,8 @@
 #include "runtime/actor/host_impl.h"
 #include "runtime/base/clock.h"
 
-#define LAZY_NS (2 * VERL_MS)               // acknowledgements wait so long for company
+#define LAZY_NS (2 * VERL_MS)               // acknowledgements wait so long for company …
+#define HASTY_NS (VERL_MS / 10)             // … or so long for each batch that may be alive: few of them wait for permits
 #define TINY_NS (VERL_MS / 2)               // a handler that takes longer does not keep them waiting
 
 // The host stops working but answers until the director ends it.
@@ -90,7 +91,8 @@ s_handle(seat_t *seat, view_t *view, verl_batch_t **made_p, verl_error_t *error)
     if (seat->plan->maps)
         verl_batch_set_first_row(made, seat->made_rows);
     seat->started = verl_now();
-    seat->handoff = view->ready > 0 ? seat->started - view->ready : 0;
+    // Only where the worker was idle when the input came: else it is time in a queue.
+    seat->handoff = view->ready > host->idle_since ? seat->started - view->ready : 0;
     int failed = seat->stage.handler->handler(&seat->stage, view->given, made);
     seat->batch_busy += verl_now() - seat->started;
     if (failed || seat->stage.error.text[0])
@@ -240,6 +242,13 @@ s_acknowledge(host_t *host, bool urgent)
     host->unacknowledged &= !urgent;
 }
 
+static int64_t
+s_lazy(const host_t *host)
+{
+    int64_t hasty = HASTY_NS * host->plan->max_in_flight;
+    return hasty < LAZY_NS ? hasty : LAZY_NS;
+}
+
 // Waits for something to change; tells what is overdue after a moment of quiet. Under the lock.
 static void
 s_wait(host_t *host)
@@ -248,7 +257,7 @@ s_wait(host_t *host)
         pthread_cond_wait(&host->changed, &host->lock);
         return;
     }
-    int64_t until = host->unacknowledged_since + LAZY_NS;
+    int64_t until = host->unacknowledged_since + s_lazy(host);
     struct timespec time = { .tv_sec = until / VERL_S, .tv_nsec = until % VERL_S };
     if (pthread_cond_timedwait(&host->changed, &host->lock, &time) == ETIMEDOUT)
         s_acknowledge(host, true);
@@ -258,7 +267,7 @@ s_wait(host_t *host)
 static void
 s_turn(host_t *host, seat_t *seat)
 {
-    bool overdue = host->last_run > TINY_NS || verl_now() - host->unacknowledged_since > LAZY_NS;
+    bool overdue = host->last_run > TINY_NS || verl_now() - host->unacknowledged_since > s_lazy(host);
     if (host->unacknowledged)
         s_acknowledge(host, overdue);
     int64_t from = seat->started = verl_now();
@@ -267,7 +276,8 @@ s_turn(host_t *host, seat_t *seat)
     pthread_mutex_unlock(&host->lock);
     s_run(seat);
     pthread_mutex_lock(&host->lock);
-    host->last_run = verl_now() - from;
+    host->idle_since = verl_now();
+    host->last_run = host->idle_since - from;
     if (!host->unacknowledged)
         host->unacknowledged_since = verl_now();
     host->unacknowledged = true;

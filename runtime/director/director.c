@@ -57,6 +57,7 @@ typedef struct director {
     spent_t                 *spent;         // one a stage and replica, summed below
     phase_t                  phase;
     bool                     interrupted, draining, halted;
+    bool                     hurried;       // some limit is so short that it is looked at often
     int64_t                  started_at, stopping_at, drain_until, viewed_at, stepped_at;
     int64_t                  save_step;     // of the checkpoint that is being written; -1: none
     verl_error_t             error;
@@ -514,6 +515,18 @@ s_reap(director_t *self)
     }
 }
 
+// Often where somebody looks, or where a short limit has to be kept.
+static int64_t
+s_ping_every(const director_t *self, const verl_plan_actor_t *actor)
+{
+    double limit = actor->liveness > 0 && (actor->timeout <= 0 || actor->liveness < actor->timeout) ? actor->liveness
+                                                                                                    : actor->timeout;
+    int64_t every = self->config->watched ? WATCHED_NS : PING_NS;
+    if (limit > 0 && (int64_t) (limit * 1e9 / 4) < every)
+        every = (int64_t) (limit * 1e9 / 4);
+    return every < 20 * VERL_MS ? 20 * VERL_MS : every;
+}
+
 static void
 s_check_party(director_t *self, party_t *party, int64_t now)
 {
@@ -521,7 +534,7 @@ s_check_party(director_t *self, party_t *party, int64_t now)
     char label[300], waiters[300];
     if (!party->instance->alive || !party->hello)
         return;
-    int64_t every = self->config->watched ? WATCHED_NS : PING_NS;
+    int64_t every = s_ping_every(self, actor);
     if (party->pinged_at <= party->answered_at && now - party->pinged_at >= every) {
         party->pinged_at = now;
         verl_endpoint_ping(self->endpoint, party->instance->incarnation, now);
@@ -674,6 +687,7 @@ s_start_party(director_t *self, party_t *party, int actor, int64_t replica, verl
     if (!party->instance)
         return -1;
     party->instance->tag = party;
+    self->hurried |= s_ping_every(self, &self->plan->actors[actor]) < PING_NS / 2;
     self->parties_count++;
     char label[300];
     s_log(self, "started", json_pack("{s:s, s:i}", "actor", s_label(self, party->instance, label, sizeof label),
@@ -704,7 +718,7 @@ s_turn(director_t *self)
 {
     int64_t now = verl_now();
     bool event = verl_endpoint_step(self->endpoint, self->epoll_fd, self->phase == PHASE_STOPPING ? 20
-                                    : self->config->watched ? 100 : 500);
+                                    : self->config->watched || self->hurried ? 50 : 500);
     verl_endpoint_acknowledge(self->endpoint, false);
     if (event && self->config->signal_fd >= 0)
         s_on_signal(self);
