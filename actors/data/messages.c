@@ -60,7 +60,7 @@ s_of_json(json_t *json)
 {
     size_t count = json_array_size(json);
     verl_messages_t *self = calloc(1, sizeof *self);
-    verl_message_t *items = calloc(count, sizeof *items);
+    verl_chat_turn_t *items = calloc(count, sizeof *items);
     if (!self || !items) {
         free(self);
         free(items);

@@ -5,13 +5,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct verl_message {
+typedef struct verl_chat_turn {
     const char *role;                       // "system", "user", "assistant", "tool" or another, never empty
     const char *content;                    // may be empty
-} verl_message_t;
+} verl_chat_turn_t;
 
 typedef struct verl_messages {
-    verl_message_t *items;
+    verl_chat_turn_t *items;
     size_t          count;                  // at least 1
     void           *memory;                 // what the items point into
 } verl_messages_t;
