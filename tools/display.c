@@ -167,7 +167,7 @@ s_held_out(verl_buffer_t *line, const json_t *metrics)
         char part[100];
         if (!verl_story_is_held_out(name) || !json_is_number(json_object_iter_value(at)) || count == 4)
             continue;
-        verl_text_add(line, count++ ? ", " : "  held-out ");
+        verl_display_text_add(line, count++ ? ", " : "  held-out ");
         verl_text_shown(line, verl_story_short(name, part, sizeof part), 40, true);
         verl_text_format(line, " %.3f", json_number_value(json_object_iter_value(at)));
     }
@@ -186,7 +186,7 @@ s_print_step(verl_display_t *self, const json_t *metrics)
     s_figure(&line, metrics, "actor/grad_norm", "grad", ".3g");
     s_figure(&line, metrics, "timing_s/step", "took", "time");
     s_held_out(&line, metrics);
-    verl_text_add(&line, "\n");
+    verl_display_text_add(&line, "\n");
     if (!line.failed)
         fwrite(line.data, 1, line.size, self->out);
     verl_buffer_done(&line);

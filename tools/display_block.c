@@ -28,10 +28,10 @@ s_end_line(drawing_t *self, verl_style_t style)
     bool styled = self->display->colour && style != VERL_STYLE_PLAIN;
     if (self->room > 0 && self->count < VERL_BLOCK_LINES && verl_buffer_append(&self->line, "", 1) == 0) {
         if (styled)
-            verl_text_add(&self->frame, codes[style]);
+            verl_display_text_add(&self->frame, codes[style]);
         self->widths[self->count++] =
             verl_text_shown(&self->frame, self->line.data, self->columns - 1, self->display->unicode);
-        verl_text_add(&self->frame, styled ? "\x1b[0m\x1b[K\n" : "\x1b[K\n");
+        verl_display_text_add(&self->frame, styled ? "\x1b[0m\x1b[K\n" : "\x1b[K\n");
         self->room--;
     }
     verl_buffer_clear(&self->line);
@@ -45,7 +45,7 @@ s_bar(drawing_t *self, double share, int columns)
     bool unicode = self->display->unicode;
     int full = (int) lround(fmin(fmax(share, 0), 1) * columns);
     for (int i = 0; i < columns; i++)
-        verl_text_add(&self->line, i < full ? (unicode ? "━" : "#") : unicode ? "╌" : "-");
+        verl_display_text_add(&self->line, i < full ? (unicode ? "━" : "#") : unicode ? "╌" : "-");
 }
 
 static void
@@ -87,9 +87,9 @@ s_draw_stage(drawing_t *self, const verl_stage_view_t *stage, int name_columns)
     if (stage->age > 0)
         verl_text_duration(stage->age, age, sizeof age);
     snprintf(done, sizeof done, "%lld/%lld", (long long) stage->done, (long long) stage->total);
-    verl_text_add(&self->line, "  ");
+    verl_display_text_add(&self->line, "  ");
     verl_text_cell(&self->line, stage->name, name_columns, false, unicode);
-    verl_text_add(&self->line, "  ");
+    verl_display_text_add(&self->line, "  ");
     verl_text_cell(&self->line, stage->state, 9, false, unicode);
     verl_text_cell(&self->line, batch, 8, true, unicode);
     verl_text_cell(&self->line, done, 14, true, unicode);
@@ -107,7 +107,7 @@ static void
 s_draw_stages(drawing_t *self, const verl_run_view_t *view, int keep)
 {
     int names = s_name_columns(self, view), room = self->room - keep - 1, left = 0;
-    verl_text_add(&self->line, "  ");
+    verl_display_text_add(&self->line, "  ");
     verl_text_cell(&self->line, "stage", names, false, true);
     verl_text_format(&self->line, "  state       batch          done  queue      age");
     s_end_line(self, VERL_STYLE_DIM);
@@ -177,9 +177,9 @@ s_draw_example(drawing_t *self)
     bool unicode = display->unicode;
     int room = self->columns - 12 - 15 - 3;         // what the label and the score leave
     int width = verl_text_width(display->shown.response), prompt = room - (width < room / 2 ? width : room / 2);
-    verl_text_add(&self->line, "  example   ");
+    verl_display_text_add(&self->line, "  example   ");
     prompt = verl_text_shown(&self->line, display->shown.prompt, prompt, unicode);
-    verl_text_add(&self->line, unicode ? " → " : " > ");
+    verl_display_text_add(&self->line, unicode ? " → " : " > ");
     verl_text_shown(&self->line, display->shown.response, room - prompt, unicode);
     verl_text_format(&self->line, "  score %.3g", display->shown.score);
     s_end_line(self, VERL_STYLE_PLAIN);
@@ -202,7 +202,7 @@ static void
 s_go_up(verl_buffer_t *frame, const verl_block_t *block, int columns, int lines)
 {
     int rows = s_rows(block, columns, lines);
-    verl_text_add(frame, "\r");
+    verl_display_text_add(frame, "\r");
     if (rows)
         verl_text_format(frame, "\x1b[%dA", rows);
 }
@@ -222,7 +222,7 @@ verl_block_draw(verl_display_t *display, const verl_run_view_t *view)
     drawing_t self = { .display = display };
     verl_display_size(display, &self.columns, &lines);
     self.room = lines - 1;
-    verl_text_add(&self.frame, "\x1b[?25l");        // no cursor that runs over the block
+    verl_display_text_add(&self.frame, "\x1b[?25l");        // no cursor that runs over the block
     s_go_up(&self.frame, &display->block, self.columns, lines);
     if (display->block.said.size)
         verl_buffer_append(&self.frame, display->block.said.data, display->block.said.size);
@@ -235,7 +235,7 @@ verl_block_draw(verl_display_t *display, const verl_run_view_t *view)
     s_draw_reward(&self);
     s_draw_held_out(&self);
     s_draw_example(&self);
-    verl_text_add(&self.frame, "\x1b[J\x1b[?25h");
+    verl_display_text_add(&self.frame, "\x1b[J\x1b[?25h");
     s_write(display, &self.frame);
     display->block.count = self.count;
     memcpy(display->block.widths, self.widths, sizeof self.widths);
@@ -249,7 +249,7 @@ verl_block_say(verl_display_t *display, const char *text)
     int columns, lines;
     verl_display_size(display, &columns, &lines);
     verl_text_shown(&display->block.said, text, 20 * columns, display->unicode);
-    verl_text_add(&display->block.said, "\x1b[K\n");
+    verl_display_text_add(&display->block.said, "\x1b[K\n");
 }
 
 void
@@ -262,7 +262,7 @@ verl_block_erase(verl_display_t *display)
     if (display->block.said.size)
         verl_buffer_append(&frame, display->block.said.data, display->block.said.size);
     verl_buffer_clear(&display->block.said);
-    verl_text_add(&frame, "\x1b[J");
+    verl_display_text_add(&frame, "\x1b[J");
     s_write(display, &frame);
     display->block.count = 0;
     verl_buffer_done(&frame);

@@ -75,7 +75,7 @@ s_print_example(const verl_display_t *self, const char *label, const verl_exampl
     int prompt = room - (width < 2 * room / 3 ? width : 2 * room / 3);
     verl_text_format(&line, "%-8s", label);
     prompt = verl_text_shown(&line, example->prompt, prompt, self->unicode);
-    verl_text_add(&line, self->unicode ? " → " : " > ");
+    verl_display_text_add(&line, self->unicode ? " → " : " > ");
     verl_text_shown(&line, example->response, room - prompt, self->unicode);
     verl_text_format(&line, "  score %.3g\n", example->score);
     if (!line.failed)

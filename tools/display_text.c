@@ -7,7 +7,7 @@
 #include <utf8proc.h>
 
 void
-verl_text_add(verl_buffer_t *buffer, const char *text)
+verl_display_text_add(verl_buffer_t *buffer, const char *text)
 {
     verl_buffer_append(buffer, text, strlen(text));
 }
@@ -93,10 +93,10 @@ verl_text_shown(verl_buffer_t *buffer, const char *text, int columns, bool unico
         if (width + glyph.width > columns) {
             buffer->size = keep;
             if (columns > 0)
-                verl_text_add(buffer, unicode ? "…" : "~");
+                verl_display_text_add(buffer, unicode ? "…" : "~");
             return columns > 0 ? kept + 1 : 0;
         }
-        verl_text_add(buffer, glyph.text);
+        verl_display_text_add(buffer, glyph.text);
         width += glyph.width;
         if (width + 1 <= columns) {
             keep = buffer->size;
@@ -110,7 +110,7 @@ static void
 s_blanks(verl_buffer_t *buffer, int count)
 {
     for (int i = 0; i < count; i++)
-        verl_text_add(buffer, " ");
+        verl_display_text_add(buffer, " ");
 }
 
 void
@@ -156,7 +156,7 @@ verl_text_curve(verl_buffer_t *buffer, const double *values, int count, int colu
         double mean = s_mean(values, (int) ((long long) count * i / points), (int) ((long long) count * (i + 1) / points));
         double share = most > least ? (mean - least) / (most - least) : 0.5;
         int level = isfinite(share) ? (int) (share * 7.999) : 0;
-        verl_text_add(buffer, !isfinite(mean) ? " " : unicode ? fine[level] : coarse[level]);
+        verl_display_text_add(buffer, !isfinite(mean) ? " " : unicode ? fine[level] : coarse[level]);
     }
 }
 

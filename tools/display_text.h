@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include "runtime/wire/buffer.h"
 
-void verl_text_add(verl_buffer_t *buffer, const char *text);
+void verl_display_text_add(verl_buffer_t *buffer, const char *text);
 void verl_text_format(verl_buffer_t *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Columns that a text takes on a terminal; a text that is not UTF-8 counts a column a wrong byte.

@@ -67,12 +67,10 @@ static int
 s_help_kind(const char *name)
 {
     verl_error_t error = { "" };
-    const verl_kind_t *kind = verl_kind_find(name, &error);
-    if (!kind) {
+    if (verl_describe_help(name, stdout, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_WRONG;
     }
-    verl_describe_kind(kind, stdout);
     return EXIT_DONE;
 }
 
