@@ -7,8 +7,8 @@
 #include "actors/lm/gguf.h"
 
 // Fills *ret_config from the metadata and the tensors that are there: architecture llama, qwen2 or qwen3; a head that
-// is absent is tied; rope_freqs of Llama 3 become the numbers of its scaling. name stands for the file in errors. Returns
-// 0, or -1 with one sentence in error. Blocks on nothing.
+// is absent is tied; rope_freqs of Llama 3 become the numbers of its scaling. name stands for the file in errors.
+// Returns 0, or -1 with one sentence in error. Blocks on nothing.
 int verl_lm_config_from_gguf(const verl_gguf_t *file, const char *name, verl_lm_config_t *ret_config, char *error,
                              size_t error_size);
 

@@ -23,6 +23,9 @@ struct verl_gguf_value {
 
 struct verl_gguf {
     verl_mapped_t       file;               // empty where the caller owns the bytes
+    uint32_t            version;
+    const uint8_t      *metadata;
+    size_t              metadata_size;
     verl_gguf_value_t  *values;
     int64_t             value_count;
     verl_gguf_value_t **by_key;             // sorted
@@ -363,9 +366,13 @@ s_read_file(s_walk_t *walk, verl_gguf_t *self)
         return s_fail(walk, "the file is big-endian, which is not supported");
     if (version != 2 && version != 3)
         return s_fail(walk, "GGUF version %" PRIu64 " is not supported: 2 and 3 are", version);
-    if (s_number(walk, 8, "the header", &tensors) || s_number(walk, 8, "the header", &values)
-        || s_read_values(walk, self, values))
+    if (s_number(walk, 8, "the header", &tensors) || s_number(walk, 8, "the header", &values))
         return -1;
+    self->version = (uint32_t) version;
+    self->metadata = walk->at;
+    if (s_read_values(walk, self, values))
+        return -1;
+    self->metadata_size = (size_t) (walk->at - self->metadata);
     return s_read_tensors(walk, self, tensors);
 }
 
@@ -549,6 +556,14 @@ bool
 verl_gguf_string(const verl_gguf_t *self, const char *key, verl_gguf_string_t *ret)
 {
     return verl_gguf_element_string(s_single(self, key), 0, ret);
+}
+
+const void *
+verl_gguf_metadata(const verl_gguf_t *self, size_t *ret_size, uint32_t *ret_version)
+{
+    *ret_size = self->metadata_size;
+    *ret_version = self->version;
+    return self->metadata;
 }
 
 int64_t

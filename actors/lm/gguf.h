@@ -68,6 +68,10 @@ bool verl_gguf_int(const verl_gguf_t *self, const char *key, int64_t *ret);
 bool verl_gguf_real(const verl_gguf_t *self, const char *key, double *ret);
 bool verl_gguf_string(const verl_gguf_t *self, const char *key, verl_gguf_string_t *ret);
 
+// The metadata as the file has it: the bytes after the counts of the header, verl_gguf_value_count entries in the
+// format of this version.
+const void *verl_gguf_metadata(const verl_gguf_t *self, size_t *ret_size, uint32_t *ret_version);
+
 // Tensors, in the file's order; by name NULL where there is none.
 int64_t                   verl_gguf_tensor_count(const verl_gguf_t *self);
 const verl_gguf_tensor_t *verl_gguf_tensor_at(const verl_gguf_t *self, int64_t index);

@@ -4,6 +4,8 @@
 // locked while it is written, so that what is found there unlocked is the rest of a saver that was killed.
 #include "actors/lm/save.h"
 #include "actors/lm/config_json.h"
+#include "actors/lm/gguf.h"
+#include "actors/lm/load.h"
 #include "actors/lm/quants.h"
 
 #include <dirent.h>
@@ -24,7 +26,7 @@ enum { PIECE = 1 << 18, COPY = 1 << 16 };               // floats and bytes a tu
 
 static const char *const s_tokenizer_files[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
-    "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
+    "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json", "tokenizer.gguf",
 };
 
 typedef struct {
@@ -185,6 +187,13 @@ s_write_tensors(const s_saving_t *saving, int fd, uint16_t *halves)
     return 0;
 }
 
+static void
+s_put_little(uint8_t *bytes, uint64_t value, int size)
+{
+    for (int i = 0; i < size; i++)
+        bytes[i] = (uint8_t) (value >> (8 * i));
+}
+
 static int
 s_write_weights(const s_saving_t *saving)
 {
@@ -197,9 +206,8 @@ s_write_weights(const s_saving_t *saving)
     else
         fd = s_create(saving, "model.safetensors");
     if (fd >= 0) {
-        uint64_t size = strlen(header);
-        for (int i = 0; i < 8; i++)
-            length[i] = (uint8_t) (size >> (8 * i));
+        size_t size = strlen(header);
+        s_put_little(length, size, 8);
         result = s_finish(saving, "model.safetensors", fd,
                           s_write_all(fd, length, sizeof length) || s_write_all(fd, header, size)
                               || s_write_tensors(saving, fd, halves));
@@ -226,10 +234,47 @@ s_copy(const s_saving_t *saving, const char *name, int from)
     return s_finish(saving, name, to, failed);
 }
 
+// A GGUF file of the metadata alone.
+static int
+s_write_metadata(const s_saving_t *saving, const verl_gguf_t *from)
+{
+    static const char name[] = "tokenizer.gguf";
+    uint8_t     head[24] = "GGUF", pad[32] = {0};
+    size_t      size;
+    uint32_t    version;
+    const void *metadata = verl_gguf_metadata(from, &size, &version);
+    int         fd = s_create(saving, name);
+    if (fd < 0)
+        return -1;
+    s_put_little(head + 4, version, 4);
+    s_put_little(head + 16, (uint64_t) verl_gguf_value_count(from), 8);
+    return s_finish(saving, name, fd,
+                    s_write_all(fd, head, sizeof head) || s_write_all(fd, metadata, size)
+                        || s_write_all(fd, pad, (32 - (sizeof head + size) % 32) % 32));
+}
+
+// Whether the source is a GGUF model (1, done), or not (0), or it failed (-1).
+static int
+s_copy_gguf_tokenizer(const s_saving_t *saving)
+{
+    char path[PATH_MAX], why[1024];
+    if (!verl_lm_find_gguf(saving->options->tokenizer_dir, path, sizeof path))
+        return 0;
+    verl_gguf_t *from = verl_gguf_open(path, why, sizeof why);
+    if (!from)
+        return s_fail(saving, "the tokenizer cannot go along: %.900s", why);
+    int result = s_write_metadata(saving, from) ? -1 : 1;
+    verl_gguf_close(&from);
+    return result;
+}
+
 // A file that the source does not have is not copied; a link is followed (model caches are made of links).
 static int
 s_copy_tokenizer(const s_saving_t *saving)
 {
+    int gguf = s_copy_gguf_tokenizer(saving);
+    if (gguf)
+        return gguf < 0 ? -1 : 0;
     for (size_t i = 0; i < sizeof s_tokenizer_files / sizeof s_tokenizer_files[0]; i++) {
         char        path[PATH_MAX];
         struct stat status;

@@ -19,16 +19,17 @@ typedef struct {
 
 typedef struct {
     verl_save_dtype_t        dtype;
-    const char              *tokenizer_dir; // its tokenizer files are copied across; NULL: none. May be the target
+    const char              *tokenizer_dir; // a model whose tokenizer goes along; NULL: none. May be the target
     const verl_save_extra_t *extras;
     int                      extra_count;
 } verl_save_options_t;
 
 // Writes config.json, generation_config.json, model.safetensors and the tokenizer files to dir, whose parent must
 // exist. A dir that is there is replaced as a whole: it must be empty or hold one model (config.json and files only).
-// options may be NULL: F32, no more. Blocks until all is on the disk. One saver a target at a time: a second one
-// fails. Returns 0, or -1 with one sentence in error; the target is then as it was (where only the last sync of its
-// parent failed: as it was, or new).
+// The tokenizer files of a Hugging Face directory are copied; the metadata of a GGUF model become tokenizer.gguf, a
+// GGUF file without tensors, which our tokenizers read (transformers does not). options may be NULL: F32, no more.
+// Blocks until all is on the disk. One saver a target at a time: a second one fails. Returns 0, or -1 with one sentence
+// in error; the target is then as it was (where only the last sync of its parent failed: as it was, or new).
 int verl_lm_save(const char *dir, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
                  const float *parameters, const verl_save_options_t *options, char *error, size_t error_size);
 #endif

@@ -240,7 +240,8 @@ Test(lm_config, each_thing_wrong_is_one_sentence)
         {LLAMA ", \"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "eos_token_id has 9 ids: at most 8"},
         {LLAMA ", \"max_position_embeddings\": 0}", "max_position_embeddings is 0"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": 9, "
-         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1}", "vocab_size is 9223372036854775807"},
+         "\"num_hidden_layers\": 1, \"num_attention_heads\": 1, \"intermediate_size\": 1}",
+         "vocab_size is 9223372036854775807"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 9, \"num_hidden_layers\": 1, "
          "\"num_attention_heads\": 0, \"intermediate_size\": 1}", "num_attention_heads"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9, \"hidden_size\": 16, \"num_hidden_layers\": 1, "

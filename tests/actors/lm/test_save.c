@@ -1,5 +1,6 @@
 // A save is a whole model or nothing, and loads again bit by bit.
 #include "actors/lm/save.h"
+#include "actors/lm/gguf.h"
 #include "actors/lm/load.h"
 #include "actors/lm/quants.h"
 #include "scratch.h"
@@ -137,6 +138,33 @@ Test(lm_save, tokenizer_files_come_along)
     s_must_save(target, &model, &options);
     cr_assert(!s_there(target, "/tokenizer.json"));
     free(large);
+    s_done(&model);
+    scratch_remove(dir);
+}
+
+// The metadata of a GGUF model, without its tensors, go along; and again when what was saved is saved.
+Test(lm_save, the_tokenizer_of_a_gguf_model_comes_along)
+{
+    char                dir[PATH_MAX], target[PATH_MAX], error[512], path[PATH_MAX];
+    verl_save_options_t options = {VERL_SAVE_F32, MODELS "gguf/qwen2-tiny.gguf", NULL, 0};
+    s_model_t           model = s_load(MODELS "gguf/qwen2-tiny.gguf");
+    s_target(dir, target);
+    for (int round = 0; round < 2; round++) {
+        s_must_save(target, &model, &options);
+        options.tokenizer_dir = target;
+        cr_assert(snprintf(path, sizeof path, "%s/tokenizer.gguf", target) < PATH_MAX);
+        verl_gguf_t *from = verl_gguf_open(MODELS "gguf/qwen2-tiny.gguf", error, sizeof error);
+        verl_gguf_t *to = verl_gguf_open(path, error, sizeof error);
+        cr_assert(from && to, "%s", error);
+        cr_assert_eq(verl_gguf_tensor_count(to), 0);
+        cr_assert_eq(verl_gguf_value_count(to), verl_gguf_value_count(from));
+        int64_t id = -1;
+        cr_assert(verl_gguf_int(to, "tokenizer.ggml.eos_token_id", &id) && id == 2);
+        verl_gguf_close(&from);
+        verl_gguf_close(&to);
+    }
+    s_model_t again = s_load(target);
+    s_done(&again);
     s_done(&model);
     scratch_remove(dir);
 }
