@@ -7,7 +7,7 @@
 
 typedef struct run {
     char   folder[64];                      // removed by run_done
-    char   mark[64];                        // in the environment of all its processes
+    char   mark[96];                        // in the environment of all its processes
     pid_t  pid;
     int    code;                            // exit code; 128 + signal where it was killed
     char  *said;                            // both outputs
