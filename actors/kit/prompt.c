@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "actors/data/messages.h"
+#include "actors/text/chat.h"
 
 int
 verl_prompter_init(verl_prompter_t *self, const char *path, char *error, size_t error_size)
@@ -26,14 +28,41 @@ verl_prompter_done(verl_prompter_t *self)
 }
 
 static int
+s_encode_messages(verl_prompter_t *self, const char *text, size_t bytes, verl_token_ids_t *ids, char *error,
+                  size_t error_size)
+{
+    verl_messages_t *messages = verl_messages_parse(text, bytes, error, error_size);
+    if (!messages)
+        return -1;
+    verl_chat_message_t *items = calloc(messages->count + 1, sizeof *items);
+    int rc = -1;
+    if (!items)
+        snprintf(error, error_size, "no memory for %zu messages", messages->count);
+    for (size_t i = 0; items && i < messages->count; i++)
+        items[i] = (verl_chat_message_t) { messages->items[i].role, messages->items[i].content };
+    if (items)
+        rc = verl_chat_encode(self->tokenizer, items, messages->count, true, ids, error, error_size);
+    free(items);
+    verl_messages_destroy(&messages);
+    return rc;
+}
+
+static int
 s_encode_chat(verl_prompter_t *self, const char *text, size_t bytes, verl_token_ids_t *ids, char *error,
               size_t error_size)
 {
-    (void) text;
-    (void) bytes;
-    (void) ids;
-    snprintf(error, error_size, "'%s': its chat template cannot be used in this build", self->path);
-    return -1;
+    if (verl_messages_looks_like(text, bytes))
+        return s_encode_messages(self, text, bytes, ids, error, error_size);
+    char *copy = malloc(bytes + 1);
+    if (!copy) {
+        snprintf(error, error_size, "no memory for a prompt of %zu bytes", bytes);
+        return -1;
+    }
+    memcpy(copy, text, bytes);
+    copy[bytes] = '\0';
+    int rc = verl_chat_encode(self->tokenizer, &(verl_chat_message_t) { "user", copy }, 1, true, ids, error, error_size);
+    free(copy);
+    return rc;
 }
 
 int
