@@ -33,7 +33,7 @@ Test(display_text, escapes_control_characters)
 
 Test(display_text, escapes_marks_that_turn_the_writing)
 {
-    EXPECT("a\xe2\x80\xaeb", 80, true, "a\\u202eb");
+    EXPECT("a\xe2\x80\xae" "b", 80, true, "a\\u202eb");
     EXPECT("a\xe2\x81\xa6", 80, true, "a\\u2066");
 }
 
