@@ -19,20 +19,20 @@ s_add_special(verl_dict_t *variables, verl_arena_t *arena, verl_tokenizer_t *tok
 {
     size_t length = 0;
     const char *content = verl_tokenizer_id_to_token(tokenizer, id, &length);
-    return content ? verl_dict_set(variables, arena, s_key(name), verl_value_string(content, length)) : 0;
+    return content ? verl_dict_set(variables, arena, s_key(name), verl_jinja_string(content, length)) : 0;
 }
 
 static int
 s_add_messages(verl_dict_t *variables, verl_arena_t *arena, const verl_chat_message_t *messages, size_t count)
 {
     verl_value_t list = { .kind = VERL_VALUE_LIST, .count = count };
-    list.items = verl_arena_take(arena, (count + 1) * sizeof *list.items);
+    list.items = verl_jinja_take(arena, (count + 1) * sizeof *list.items);
     for (size_t i = 0; i < count && list.items; i++) {
-        verl_dict_t *message = verl_arena_take(arena, sizeof *message);
+        verl_dict_t *message = verl_jinja_take(arena, sizeof *message);
         if (!message
-            || verl_dict_set(message, arena, s_key("role"), verl_value_string(messages[i].role, strlen(messages[i].role)))
+            || verl_dict_set(message, arena, s_key("role"), verl_jinja_string(messages[i].role, strlen(messages[i].role)))
             || verl_dict_set(message, arena, s_key("content"),
-                             verl_value_string(messages[i].content, strlen(messages[i].content))))
+                             verl_jinja_string(messages[i].content, strlen(messages[i].content))))
             return -1;
         list.items[i] = (verl_value_t) { .kind = VERL_VALUE_DICT, .dict = message };
     }

@@ -15,7 +15,7 @@ typedef struct {
     size_t total, limit;                    // bytes
 } verl_arena_t;
 
-void *verl_arena_take(verl_arena_t *self, size_t bytes);    // zeroed; NULL beyond the limit
+void *verl_jinja_take(verl_arena_t *self, size_t bytes);    // zeroed; NULL beyond the limit
 void  verl_arena_done(verl_arena_t *self);
 
 typedef struct {
@@ -59,7 +59,7 @@ int verl_template_run(const verl_template_t *self, const verl_dict_t *variables,
                       size_t error_size);
 
 // Values for variables, in the caller's arena.
-verl_value_t verl_value_string(const char *data, size_t length);
+verl_value_t verl_jinja_string(const char *data, size_t length);
 int          verl_dict_set(verl_dict_t *dict, verl_arena_t *arena, verl_string_t key, verl_value_t value);
 const verl_value_t *verl_dict_get(const verl_dict_t *dict, verl_string_t key);
 #endif

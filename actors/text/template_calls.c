@@ -64,7 +64,7 @@ s_join_two(verl_run_t *self, const verl_value_t *left, const verl_value_t *right
     verl_text_t text = { 0 };
     int rc = verl_value_write(&text, left, false, 0) || verl_value_write(&text, right, false, 0);
     verl_string_t copy = verl_run_copy(self, text.data, text.length);
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     verl_text_done(&text);
     return rc ? verl_run_no_memory(self) : self->failed ? -1 : 0;
 }
@@ -185,7 +185,7 @@ s_strip(verl_string_t string, const verl_string_t *set, bool left, bool right)
             break;
         end = at;
     }
-    return verl_value_string(string.data + start, end - start);
+    return verl_jinja_string(string.data + start, end - start);
 }
 
 static int
@@ -213,7 +213,7 @@ s_split(verl_run_t *self, const verl_node_t *node, verl_string_t string, const v
             while (at < string.length && !s_space((uint8_t) string.data[at]))
                 at++;
         bool last = at >= string.length;
-        ret->items[count++] = verl_value_string(string.data + from, (last ? string.length : at) - from);
+        ret->items[count++] = verl_jinja_string(string.data + from, (last ? string.length : at) - from);
         if (last)
             break;
         from = at + width;
@@ -232,7 +232,7 @@ s_replace(verl_run_t *self, verl_string_t string, verl_string_t what, verl_strin
         rc = rc || verl_text_add(&text, string.data + from, at - from) || verl_text_add(&text, with.data, with.length);
     rc = rc || verl_text_add(&text, string.data + from, string.length - from);
     verl_string_t copy = verl_run_copy(self, text.data, text.length);
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     verl_text_done(&text);
     return rc ? verl_run_no_memory(self) : self->failed ? -1 : 0;
 }
@@ -250,7 +250,7 @@ s_case(verl_run_t *self, verl_string_t string, bool upper, bool first_only, verl
         else if (!up && data[i] >= 'A' && data[i] <= 'Z')
             data[i] = (char) (data[i] + 32);
     }
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     return data ? 0 : -1;
 }
 
@@ -262,7 +262,7 @@ s_join(verl_run_t *self, const verl_value_t *list, verl_string_t separator, verl
     for (size_t i = 0; i < list->count && !rc; i++)
         rc = (i && verl_text_add(&text, separator.data, separator.length)) || verl_value_write(&text, &list->items[i], false, 0);
     verl_string_t copy = verl_run_copy(self, text.data, text.length);
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     verl_text_done(&text);
     return rc ? verl_run_no_memory(self) : self->failed ? -1 : 0;
 }
@@ -273,7 +273,7 @@ s_members(verl_run_t *self, const verl_dict_t *dict, bool keys, bool values, ver
 {
     *ret = verl_run_list(self, dict->count);
     for (size_t i = 0; ret->items && i < dict->count; i++) {
-        verl_value_t key = verl_value_string(dict->keys[i].data, dict->keys[i].length);
+        verl_value_t key = verl_jinja_string(dict->keys[i].data, dict->keys[i].length);
         ret->items[i] = keys ? key : dict->values[i];
         if (keys && values) {
             ret->items[i] = verl_run_list(self, 2);
@@ -309,7 +309,7 @@ s_written(verl_run_t *self, const verl_value_t *value, bool json, verl_value_t *
     verl_text_t text = { 0 };
     int rc = verl_value_write(&text, value, json, 0);
     verl_string_t copy = verl_run_copy(self, text.data, text.length);
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     verl_text_done(&text);
     return rc ? verl_run_no_memory(self) : self->failed ? -1 : 0;
 }
@@ -390,7 +390,7 @@ verl_run_filter(verl_run_t *self, const verl_node_t *node, const verl_value_t *v
         bool otherwise = value->kind == VERL_VALUE_UNDEFINED || (rc == 0 && verl_value_true(&boolean) && !verl_value_true(value));
         *ret = *value;
         if (rc >= 0 && otherwise && verl_run_argument(self, node->b, 0, "default_value", ret) == 1)
-            *ret = verl_value_string("", 0);
+            *ret = verl_jinja_string("", 0);
         return self->failed ? -1 : 0;
     }
     if (verl_string_is(name, "items") && value->kind == VERL_VALUE_DICT)
@@ -491,7 +491,7 @@ s_string_method(verl_run_t *self, const verl_node_t *call, verl_string_t name, v
 static int
 s_make_namespace(verl_run_t *self, const verl_node_t *call, verl_value_t *ret)
 {
-    verl_dict_t *dict = verl_arena_take(&self->arena, sizeof *dict);
+    verl_dict_t *dict = verl_jinja_take(&self->arena, sizeof *dict);
     if (!dict)
         return verl_run_no_memory(self);
     for (const verl_node_t *argument = call->b; argument; argument = argument->next) {

@@ -28,7 +28,7 @@ s_emit(s_lexer_t *self, verl_token_kind_t kind, const char *data, size_t length,
 {
     if (self->count == self->capacity) {
         size_t capacity = self->capacity ? self->capacity * 2 : 256;
-        verl_lexeme_t *grown = verl_arena_take(self->arena, capacity * sizeof *grown);
+        verl_lexeme_t *grown = verl_jinja_take(self->arena, capacity * sizeof *grown);
         if (!grown)
             return S_FAIL(self, "%s: not enough memory", self->where);
         if (self->count)
@@ -133,7 +133,7 @@ s_string(s_lexer_t *self)
         end += self->text[end] == '\\' ? 2 : 1;
     if (end >= self->length)
         return S_FAIL(self, "%s: line %d: a string does not end", self->where, self->line);
-    uint8_t *value = verl_arena_take(self->arena, 2 * (end - self->at) + 8);
+    uint8_t *value = verl_jinja_take(self->arena, 2 * (end - self->at) + 8);
     if (!value)
         return S_FAIL(self, "%s: not enough memory", self->where);
     for (size_t at = self->at + 1, used; at < end; at += used) {
@@ -266,7 +266,7 @@ verl_template_lex(verl_arena_t *arena, const char *text, size_t length, const ch
 {
     s_lexer_t self = { .arena = arena, .line = 1, .line_starts = true, .where = where, .error = error,
                        .error_size = error_size };
-    self.text = verl_arena_take(arena, length + 1);
+    self.text = verl_jinja_take(arena, length + 1);
     if (!self.text)
         return S_FAIL(&self, "%s: not enough memory", where);
     for (size_t i = 0; i < length; i++)

@@ -37,7 +37,7 @@ s_fail(s_parser_t *self, const char *what)
 static verl_node_t *
 s_node(s_parser_t *self, verl_node_kind_t kind, verl_node_t *a, verl_node_t *b)
 {
-    verl_node_t *node = self->failed ? NULL : verl_arena_take(self->arena, sizeof *node);
+    verl_node_t *node = self->failed ? NULL : verl_jinja_take(self->arena, sizeof *node);
     if (!node)
         return s_fail(self, "not enough memory for the template");
     node->kind = kind;
@@ -153,7 +153,7 @@ s_literal(s_parser_t *self)
     node->text = self->at++->text;
     while (self->at->kind == TOKEN_STRING) {
         verl_string_t more = self->at++->text;
-        char *both = verl_arena_take(self->arena, node->text.length + more.length + 1);
+        char *both = verl_jinja_take(self->arena, node->text.length + more.length + 1);
         if (!both)
             return s_fail(self, "not enough memory for the template");
         memcpy(both, node->text.data, node->text.length);

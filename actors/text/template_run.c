@@ -34,7 +34,7 @@ verl_run_no_memory(verl_run_t *self)
 verl_string_t
 verl_run_copy(verl_run_t *self, const char *data, size_t length)
 {
-    char *copy = verl_arena_take(&self->arena, length + 1);
+    char *copy = verl_jinja_take(&self->arena, length + 1);
     if (!copy)
         verl_run_no_memory(self);
     else if (length)
@@ -46,7 +46,7 @@ verl_value_t
 verl_run_list(verl_run_t *self, size_t count)
 {
     verl_value_t list = { .kind = VERL_VALUE_LIST, .count = count };
-    list.items = count < SIZE_MAX / 1024 ? verl_arena_take(&self->arena, (count + 1) * sizeof *list.items) : NULL;
+    list.items = count < SIZE_MAX / 1024 ? verl_jinja_take(&self->arena, (count + 1) * sizeof *list.items) : NULL;
     if (!list.items)
         verl_run_no_memory(self);
     return list;
@@ -124,7 +124,7 @@ s_attribute(verl_run_t *self, const verl_node_t *node, const verl_value_t *objec
 static size_t *
 s_characters(verl_run_t *self, verl_string_t string, size_t *ret_count)
 {
-    size_t *start = verl_arena_take(&self->arena, (string.length + 1) * sizeof *start), count = 0, skip;
+    size_t *start = verl_jinja_take(&self->arena, (string.length + 1) * sizeof *start), count = 0, skip;
     if (!start) {
         verl_run_no_memory(self);
         return NULL;
@@ -157,7 +157,7 @@ s_index(verl_run_t *self, const verl_node_t *node, const verl_value_t *object, c
     int64_t at = index->integer < 0 ? index->integer + (int64_t) count : index->integer;
     if (at < 0 || at >= (int64_t) count)
         return 0;
-    *ret = start ? verl_value_string(object->string.data + start[at], start[at + 1] - start[at]) : object->items[at];
+    *ret = start ? verl_jinja_string(object->string.data + start[at], start[at + 1] - start[at]) : object->items[at];
     return 0;
 }
 
@@ -213,7 +213,7 @@ s_slice(verl_run_t *self, const verl_node_t *node, const verl_value_t *object, v
     *ret = list;
     if (start) {
         verl_string_t copy = verl_run_copy(self, text.data, text.length);
-        *ret = verl_value_string(copy.data, copy.length);
+        *ret = verl_jinja_string(copy.data, copy.length);
     }
     verl_text_done(&text);
     return rc ? verl_run_no_memory(self) : self->failed ? -1 : 0;
@@ -236,7 +236,7 @@ s_list(verl_run_t *self, const verl_node_t *node, verl_value_t *ret)
 static int
 s_dict(verl_run_t *self, const verl_node_t *node, verl_value_t *ret)
 {
-    verl_dict_t *dict = verl_arena_take(&self->arena, sizeof *dict);
+    verl_dict_t *dict = verl_jinja_take(&self->arena, sizeof *dict);
     if (!dict)
         return verl_run_no_memory(self);
     *ret = (verl_value_t) { .kind = VERL_VALUE_DICT, .dict = dict };
@@ -368,7 +368,7 @@ s_capture(verl_run_t *self, const verl_node_t *body, verl_value_t *ret)
     int rc = s_body(self, body);
     self->out = outer;
     verl_string_t copy = verl_run_copy(self, text.data, text.length);
-    *ret = verl_value_string(copy.data, copy.length);
+    *ret = verl_jinja_string(copy.data, copy.length);
     verl_text_done(&text);
     return rc || self->failed ? -1 : 0;
 }
@@ -406,7 +406,7 @@ verl_run_macro(verl_run_t *self, const verl_node_t *call, const verl_node_t *mac
 static int
 s_loop_variable(verl_run_t *self, const verl_value_t *list, size_t at)
 {
-    verl_dict_t *loop = verl_arena_take(&self->arena, sizeof *loop);
+    verl_dict_t *loop = verl_jinja_take(&self->arena, sizeof *loop);
     const struct { const char *name; verl_value_kind_t kind; int64_t value; } members[] = {
         { "index", VERL_VALUE_INT, (int64_t) at + 1 }, { "index0", VERL_VALUE_INT, (int64_t) at },
         { "first", VERL_VALUE_BOOL, at == 0 }, { "last", VERL_VALUE_BOOL, at + 1 == list->count },
@@ -451,7 +451,7 @@ s_iterate(verl_run_t *self, const verl_node_t *node, verl_value_t *list)
     *list = verl_run_list(self, count);
     size_t outer_scope = self->scope, outer_variables = self->variables;
     for (size_t i = 0; i < count && list->items; i++) {
-        verl_value_t item = over.kind == VERL_VALUE_DICT ? verl_value_string(over.dict->keys[i].data, over.dict->keys[i].length)
+        verl_value_t item = over.kind == VERL_VALUE_DICT ? verl_jinja_string(over.dict->keys[i].data, over.dict->keys[i].length)
                                                          : over.items[i];
         verl_value_t holds = { .kind = VERL_VALUE_BOOL, .integer = 1 };
         if (node->d) {

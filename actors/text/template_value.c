@@ -8,7 +8,7 @@
 enum { BLOCK_SIZE = 64 * 1024, DEEPEST = 50 };
 
 void *
-verl_arena_take(verl_arena_t *self, size_t bytes)
+verl_jinja_take(verl_arena_t *self, size_t bytes)
 {
     if (bytes > self->limit || self->total > self->limit - bytes)
         return NULL;
@@ -47,7 +47,7 @@ verl_string_is(verl_string_t string, const char *text)
 }
 
 verl_value_t
-verl_value_string(const char *data, size_t length)
+verl_jinja_string(const char *data, size_t length)
 {
     return (verl_value_t) { .kind = VERL_VALUE_STRING, .string = { data, length } };
 }
@@ -77,8 +77,8 @@ verl_dict_set(verl_dict_t *dict, verl_arena_t *arena, verl_string_t key, verl_va
     }
     if (dict->count == dict->capacity) {
         size_t capacity = dict->capacity ? dict->capacity * 2 : 8;
-        verl_string_t *keys = verl_arena_take(arena, capacity * sizeof *keys);
-        verl_value_t *values = verl_arena_take(arena, capacity * sizeof *values);
+        verl_string_t *keys = verl_jinja_take(arena, capacity * sizeof *keys);
+        verl_value_t *values = verl_jinja_take(arena, capacity * sizeof *values);
         if (!keys || !values)
             return -1;
         if (dict->count) {
