@@ -14,39 +14,39 @@
 #include "actors/data/jsonl.h"
 #include "actors/data/schema.h"
 
-#define CHUNK      ((size_t) 1 << 20)       // bytes of one read while indexing
-#define LONGEST    ((int64_t) 1 << 30)      // bytes of one line
-#define LOOK_AHEAD 64                       // records that discovery reads, and that may settle a list empty in the first
+#define CHUNK      ((size_t) 1 << 20)  // bytes of one read while indexing
+#define LONGEST    ((int64_t) 1 << 30) // bytes of one line
+#define LOOK_AHEAD 64                  // records that discovery reads, and that may settle a list empty in the first
 
 typedef struct place {
-    int64_t  offset;                        // of the line's first byte in its file
-    uint32_t bytes;                         // up to the newline
-    uint32_t line;                          // counted from 1
+    int64_t offset; // of the line's first byte in its file
+    uint32_t bytes; // up to the newline
+    uint32_t line;  // counted from 1
 } place_t;
 
 typedef struct file {
-    char    *path;
-    int      handle;
-    int64_t  first;                         // number of the file's first record
+    char *path;
+    int handle;
+    int64_t first; // number of the file's first record
 } file_t;
 
 struct verl_jsonl {
-    file_t       *files;
-    size_t        file_count;
-    place_t      *places;                   // one a record
-    int64_t       records, room;
+    file_t *files;
+    size_t file_count;
+    place_t *places; // one a record
+    int64_t records, room;
     verl_schema_t schema;
 };
 
 // State of one pass over a file.
 typedef struct scan {
     verl_jsonl_t *self;
-    file_t       *file;
-    int64_t       most;                     // stop after so many records of this file
-    int64_t       start;                    // offset of the current line
-    int64_t       line;                     // its number
-    bool          blank;                    // nothing but spaces in it so far
-    verl_line_t   at;                       // for errors
+    file_t *file;
+    int64_t most;   // stop after so many records of this file
+    int64_t start;  // offset of the current line
+    int64_t line;   // its number
+    bool blank;     // nothing but spaces in it so far
+    verl_line_t at; // for errors
 } scan_t;
 
 static int
@@ -66,7 +66,7 @@ s_add_place(scan_t *scan, int64_t end)
         self->places = places;
         self->room = room;
     }
-    self->places[self->records++] = (place_t) { scan->start, (uint32_t) (end - scan->start), (uint32_t) scan->line };
+    self->places[self->records++] = (place_t){ scan->start, (uint32_t) (end - scan->start), (uint32_t) scan->line };
     return 0;
 }
 
@@ -166,8 +166,10 @@ s_scan_file(scan_t *scan, char *chunk)
         return -1;
     if (scan->self->records > scan->file->first)
         return 0;
-    snprintf(scan->at.error, scan->at.error_size, "%s: has no records: write one JSON object a line, as in "
-             "{\"prompt\": \"1+1=\", \"answer\": \"2\"}", scan->at.path);
+    snprintf(scan->at.error, scan->at.error_size,
+             "%s: has no records: write one JSON object a line, as in "
+             "{\"prompt\": \"1+1=\", \"answer\": \"2\"}",
+             scan->at.path);
     return -1;
 }
 
@@ -176,7 +178,7 @@ s_open_file(file_t *file, const char *path, char *error, size_t error_size)
 {
     struct stat info;
     file->path = strdup(path);
-    file->handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);       // a fifo without a writer must not block
+    file->handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo without a writer must not block
     if (!file->path || file->handle < 0 || fstat(file->handle, &info)) {
         snprintf(error, error_size, "%s: cannot be opened: %s", path, strerror(errno));
         return -1;
@@ -214,7 +216,7 @@ s_index(verl_jsonl_t *self, const char *const *paths, size_t count, int64_t most
 static const file_t *
 s_file_of(const verl_jsonl_t *self, int64_t index)
 {
-    size_t low = 0, high = self->file_count;                    // files[low].first <= index < files[high].first
+    size_t low = 0, high = self->file_count; // files[low].first <= index < files[high].first
     while (high - low > 1) {
         size_t middle = (low + high) / 2;
         if (self->files[middle].first <= index)
@@ -254,7 +256,7 @@ s_load(const verl_jsonl_t *self, int64_t index, verl_line_t *line, char *error, 
 {
     const file_t *file = s_file_of(self, index);
     const place_t *place = &self->places[index];
-    *line = (verl_line_t) { file->path, place->line, error, error_size };
+    *line = (verl_line_t){ file->path, place->line, error, error_size };
     char *text = s_read_line(file, place, line);
     json_t *root = text ? verl_line_parse(line, text, place->bytes) : NULL;
     free(text);
@@ -321,7 +323,8 @@ s_open(const char *const *paths, size_t count, int64_t most, char *error, size_t
 {
     verl_jsonl_t *self = calloc(1, sizeof *self);
     if (!self || count == 0) {
-        snprintf(error, error_size, self ? "there are no files: name at least one" : "no memory for a data set: free some");
+        snprintf(error, error_size,
+                 self ? "there are no files: name at least one" : "no memory for a data set: free some");
         free(self);
         return NULL;
     }
@@ -346,10 +349,10 @@ verl_jsonl_discover(const char *const *paths, size_t count, verl_schema_t *schem
         status = record ? 0 : -1;
         verl_jsonl_release(&record);
     }
-    *schema = (verl_schema_t) { 0 };
+    *schema = (verl_schema_t){ 0 };
     if (status == 0) {
         *schema = self->schema;
-        self->schema = (verl_schema_t) { 0 };
+        self->schema = (verl_schema_t){ 0 };
     }
     verl_jsonl_destroy(&self);
     return status;

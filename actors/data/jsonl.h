@@ -11,40 +11,40 @@
 #include <stdint.h>
 
 typedef enum {
-    VERL_FIELD_TEXT,                        // a string
-    VERL_FIELD_I64,                         // an integer, or true / false as 1 / 0
-    VERL_FIELD_F32,                         // a real; later records may write integers
-    VERL_FIELD_I32_LIST,                    // a list of integers, each within 32 bits
-    VERL_FIELD_F32_LIST,                    // a list of numbers, the first of them a real
-    VERL_FIELD_MESSAGES,                    // a list of {"role", "content"}: kept as compact JSON text (messages.h reads it)
-    VERL_FIELD_JSON,                        // any other object: kept as compact JSON text
+    VERL_FIELD_TEXT,     // a string
+    VERL_FIELD_I64,      // an integer, or true / false as 1 / 0
+    VERL_FIELD_F32,      // a real; later records may write integers
+    VERL_FIELD_I32_LIST, // a list of integers, each within 32 bits
+    VERL_FIELD_F32_LIST, // a list of numbers, the first of them a real
+    VERL_FIELD_MESSAGES, // a list of {"role", "content"}: kept as compact JSON text (messages.h reads it)
+    VERL_FIELD_JSON,     // any other object: kept as compact JSON text
 } verl_field_type_t;
 
 typedef struct verl_field {
-    char             *name;
+    char *name;
     verl_field_type_t type;
 } verl_field_t;
 
 // The fields of a data set, in the order of its first record.
 typedef struct verl_schema {
     verl_field_t *fields;
-    size_t        count;
+    size_t count;
 } verl_schema_t;
 
 // One field of one record; which members are set follows from the field's type.
 typedef struct verl_value {
-    const char    *text;                    // TEXT, MESSAGES, JSON: UTF-8 without NUL inside, and one NUL after it
-    int64_t        integer;                 // I64
-    float          real;                    // F32
-    const int32_t *ints;                    // I32_LIST
-    const float   *reals;                   // F32_LIST
-    int64_t        count;                   // bytes of text (its NUL not counted), or elements of the list
+    const char *text;    // TEXT, MESSAGES, JSON: UTF-8 without NUL inside, and one NUL after it
+    int64_t integer;     // I64
+    float real;          // F32
+    const int32_t *ints; // I32_LIST
+    const float *reals;  // F32_LIST
+    int64_t count;       // bytes of text (its NUL not counted), or elements of the list
 } verl_value_t;
 
 typedef struct verl_record {
-    verl_value_t *values;                   // one a field, in the order of the schema
-    size_t        count;
-    void         *memory;                   // what the values point into
+    verl_value_t *values; // one a field, in the order of the schema
+    size_t count;
+    void *memory; // what the values point into
 } verl_record_t;
 
 typedef struct verl_jsonl verl_jsonl_t;

@@ -13,7 +13,8 @@ s_check_one(const json_t *message, size_t index, char *error, size_t error_size)
     else if (!role)
         snprintf(error, error_size, "message %zu has no \"role\": give it one, as in {\"role\": \"user\", …}", index);
     else if (!json_is_string(role) || json_string_length(role) == 0)
-        snprintf(error, error_size, "the role of message %zu is no text: write \"system\", \"user\" or \"assistant\"", index);
+        snprintf(error, error_size, "the role of message %zu is no text: write \"system\", \"user\" or \"assistant\"",
+                 index);
     else if (!content)
         snprintf(error, error_size, "message %zu has no \"content\": give it text, empty where there is none", index);
     else if (!json_is_string(content))
@@ -71,7 +72,7 @@ s_of_json(json_t *json)
         items[i].role = json_string_value(json_object_get(message, "role"));
         items[i].content = json_string_value(json_object_get(message, "content"));
     }
-    *self = (verl_messages_t) { items, count, json };
+    *self = (verl_messages_t){ items, count, json };
     return self;
 }
 

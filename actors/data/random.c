@@ -5,11 +5,11 @@
 
 #include "actors/data/random.h"
 
-#define MULTIPLIER_0 0xD2511F53u            // the constants of Philox4x32
-#define MULTIPLIER_1 0xCD9E8D57u
-#define WEYL_0       0x9E3779B9u
-#define WEYL_1       0xBB67AE85u
-#define ROUNDS       10
+#define MULTIPLIER_0   0xD2511F53u // the constants of Philox4x32
+#define MULTIPLIER_1   0xCD9E8D57u
+#define WEYL_0         0x9E3779B9u
+#define WEYL_1         0xBB67AE85u
+#define ROUNDS         10
 #define FEISTEL_ROUNDS 8
 
 void
@@ -57,7 +57,7 @@ verl_random_stream(uint64_t seed, const char *stage, int64_t batch, int64_t row)
     uint64_t high = ((uint64_t) batch >> 32) << 32 | (uint64_t) row >> 32;
     if (high)
         key = s_mix(key ^ s_mix(high));
-    return (verl_random_t) {
+    return (verl_random_t){
         .key = { (uint32_t) key, (uint32_t) (key >> 32) },
         .counter = { 0, 0, (uint32_t) row, (uint32_t) batch },
         .used = 4,
@@ -95,7 +95,7 @@ verl_random_below(verl_random_t *self, uint64_t bound)
 {
     if (bound == 0)
         return 0;
-    uint64_t unfair = -bound % bound;       // 2^64 mod bound: so many values would come once too often
+    uint64_t unfair = -bound % bound; // 2^64 mod bound: so many values would come once too often
     uint64_t bits;
     do
         bits = verl_random_u64(self);

@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 typedef struct verl_random {
-    uint32_t key[2];                        // of (seed, stage)
-    uint32_t counter[4];                    // block number (low, high), row, batch
-    uint32_t block[4];                      // the words of the current block
-    int      used;                          // words of it already given; 4: make the next block
+    uint32_t key[2];     // of (seed, stage)
+    uint32_t counter[4]; // block number (low, high), row, batch
+    uint32_t block[4];   // the words of the current block
+    int used;            // words of it already given; 4: make the next block
 } verl_random_t;
 
 // One Philox4x32-10 block: 4 words from a counter and a key. The source of everything below.

@@ -25,7 +25,8 @@ verl_sampler_check(const verl_sampler_t *self, char *error, size_t error_size)
         snprintf(error, error_size, "%" PRId64 " epochs of %" PRId64 " records are more rows than can be counted",
                  self->epochs, self->records);
     else if (self->drop_last && self->rows > self->records)
-        snprintf(error, error_size, "a batch takes %" PRId64 " rows but the data set has %" PRId64
+        snprintf(error, error_size,
+                 "a batch takes %" PRId64 " rows but the data set has %" PRId64
                  " records, and drop_last leaves out what does not fill a batch: lower rows or drop_last = false",
                  self->rows, self->records);
     else

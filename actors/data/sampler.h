@@ -12,12 +12,12 @@
 #include <stdint.h>
 
 typedef struct verl_sampler {
-    int64_t  records;                       // in the data set, at least 1
-    int64_t  rows;                          // of a batch, at least 1
-    int64_t  epochs;                        // passes over the data; 0: no end
-    uint64_t seed;                          // of the shuffle; verl_random_key(run's seed, stage's name) keeps stages apart
-    bool     shuffle;
-    bool     drop_last;                     // an epoch ends with its last whole batch
+    int64_t records; // in the data set, at least 1
+    int64_t rows;    // of a batch, at least 1
+    int64_t epochs;  // passes over the data; 0: no end
+    uint64_t seed;   // of the shuffle; verl_random_key(run's seed, stage's name) keeps stages apart
+    bool shuffle;
+    bool drop_last; // an epoch ends with its last whole batch
 } verl_sampler_t;
 
 // 0 where the fields make sense together; else -1, and error says which one does not and what would be right.
@@ -29,7 +29,8 @@ int64_t verl_sampler_batches(const verl_sampler_t *self);
 // How many rows batch `id` has: `rows`, fewer in the last one of all, 0 past the end or where id is negative.
 int64_t verl_sampler_rows(const verl_sampler_t *self, int64_t id);
 
-// The record that is row `row` of batch `id`, and in *epoch (which may be NULL) its epoch; -1 where there is no such row.
+// The record that is row `row` of batch `id`, and in *epoch (which may be NULL) its epoch; -1 where there is no such
+// row.
 int64_t verl_sampler_record(const verl_sampler_t *self, int64_t id, int64_t row, int64_t *epoch);
 
 #endif

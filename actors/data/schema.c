@@ -12,20 +12,25 @@
 // What a record's values point into.
 typedef struct memory {
     json_t *root;
-    void  **blocks;                         // one a field; NULL where the field needs none
-    size_t  count;
+    void **blocks; // one a field; NULL where the field needs none
+    size_t count;
 } memory_t;
 
 static const char *const s_type_names[] = {
-    [VERL_FIELD_TEXT] = "text", [VERL_FIELD_I64] = "i64", [VERL_FIELD_F32] = "f32", [VERL_FIELD_I32_LIST] = "i32 list",
-    [VERL_FIELD_F32_LIST] = "f32 list", [VERL_FIELD_MESSAGES] = "messages", [VERL_FIELD_JSON] = "json",
+    [VERL_FIELD_TEXT] = "text",         [VERL_FIELD_I64] = "i64",           [VERL_FIELD_F32] = "f32",
+    [VERL_FIELD_I32_LIST] = "i32 list", [VERL_FIELD_F32_LIST] = "f32 list", [VERL_FIELD_MESSAGES] = "messages",
+    [VERL_FIELD_JSON] = "json",
 };
 
 // How each type is written, for error sentences.
 static const char *const s_type_words[] = {
-    [VERL_FIELD_TEXT] = "text", [VERL_FIELD_I64] = "an integer", [VERL_FIELD_F32] = "a number",
-    [VERL_FIELD_I32_LIST] = "a list of integers", [VERL_FIELD_F32_LIST] = "a list of numbers",
-    [VERL_FIELD_MESSAGES] = "a list of {\"role\", \"content\"} messages", [VERL_FIELD_JSON] = "an object",
+    [VERL_FIELD_TEXT] = "text",
+    [VERL_FIELD_I64] = "an integer",
+    [VERL_FIELD_F32] = "a number",
+    [VERL_FIELD_I32_LIST] = "a list of integers",
+    [VERL_FIELD_F32_LIST] = "a list of numbers",
+    [VERL_FIELD_MESSAGES] = "a list of {\"role\", \"content\"} messages",
+    [VERL_FIELD_JSON] = "an object",
 };
 
 const char *
@@ -49,7 +54,7 @@ verl_schema_done(verl_schema_t *schema)
     for (size_t i = 0; i < schema->count; i++)
         free(schema->fields[i].name);
     free(schema->fields);
-    *schema = (verl_schema_t) { 0 };
+    *schema = (verl_schema_t){ 0 };
 }
 
 // Makes a sentence fit for a terminal: a quoted piece of a broken line may hold any byte.
@@ -80,15 +85,23 @@ static const char *
 s_cure(const json_error_t *found)
 {
     switch (json_error_code(found)) {
-    case json_error_invalid_utf8: return "write the file in UTF-8";
+    case json_error_invalid_utf8:
+        return "write the file in UTF-8";
     case json_error_null_character:
-    case json_error_null_byte_in_key: return "text holds no NUL character: take it out";
-    case json_error_duplicate_key: return "each field stands once in a record";
-    case json_error_numeric_overflow: return "integers have 64 bits, and reals are at most 1.8e308";
-    case json_error_end_of_input_expected: return "put one object on a line";
-    case json_error_premature_end_of_input: return "a record is a whole JSON object on one line";
-    case json_error_stack_overflow: return "nest less deeply";
-    default: return "a line is one JSON object, as in {\"prompt\": \"1+1=\", \"answer\": \"2\"}";
+    case json_error_null_byte_in_key:
+        return "text holds no NUL character: take it out";
+    case json_error_duplicate_key:
+        return "each field stands once in a record";
+    case json_error_numeric_overflow:
+        return "integers have 64 bits, and reals are at most 1.8e308";
+    case json_error_end_of_input_expected:
+        return "put one object on a line";
+    case json_error_premature_end_of_input:
+        return "a record is a whole JSON object on one line";
+    case json_error_stack_overflow:
+        return "nest less deeply";
+    default:
+        return "a line is one JSON object, as in {\"prompt\": \"1+1=\", \"answer\": \"2\"}";
     }
 }
 
@@ -96,13 +109,20 @@ static const char *
 s_word(const json_t *value)
 {
     switch (json_typeof(value)) {
-    case JSON_OBJECT: return "an object";
-    case JSON_ARRAY: return "a list";
-    case JSON_STRING: return "text";
-    case JSON_INTEGER: return "an integer";
-    case JSON_REAL: return "a real";
-    case JSON_NULL: return "null";
-    default: return "true or false";
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "a list";
+    case JSON_STRING:
+        return "text";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a real";
+    case JSON_NULL:
+        return "null";
+    default:
+        return "true or false";
     }
 }
 
@@ -146,12 +166,18 @@ static int
 s_type_of(const json_t *value)
 {
     switch (json_typeof(value)) {
-    case JSON_OBJECT: return VERL_FIELD_JSON;
-    case JSON_ARRAY: return s_list_type(value);
-    case JSON_STRING: return VERL_FIELD_TEXT;
-    case JSON_REAL: return VERL_FIELD_F32;
-    case JSON_NULL: return -1;
-    default: return VERL_FIELD_I64;
+    case JSON_OBJECT:
+        return VERL_FIELD_JSON;
+    case JSON_ARRAY:
+        return s_list_type(value);
+    case JSON_STRING:
+        return VERL_FIELD_TEXT;
+    case JSON_REAL:
+        return VERL_FIELD_F32;
+    case JSON_NULL:
+        return -1;
+    default:
+        return VERL_FIELD_I64;
     }
 }
 
@@ -159,9 +185,12 @@ static int
 s_fail_type(const verl_line_t *line, const char *name, const json_t *value)
 {
     if (json_is_null(value))
-        return verl_line_fail(line, "field \"%s\" is null: give it a value, or take the field out of every record", name);
-    return verl_line_fail(line, "field \"%s\" is a list of %s: a list holds integers, reals or {\"role\", \"content\"}"
-                          " messages", name, json_is_array(json_array_get(value, 0)) ? "lists" : "other things");
+        return verl_line_fail(line, "field \"%s\" is null: give it a value, or take the field out of every record",
+                              name);
+    return verl_line_fail(line,
+                          "field \"%s\" is a list of %s: a list holds integers, reals or {\"role\", \"content\"}"
+                          " messages",
+                          name, json_is_array(json_array_get(value, 0)) ? "lists" : "other things");
 }
 
 int
@@ -169,11 +198,12 @@ verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, 
 {
     const char *name;
     json_t *value;
-    *schema = (verl_schema_t) { .fields = calloc(json_object_size(root), sizeof(verl_field_t)) };
+    *schema = (verl_schema_t){ .fields = calloc(json_object_size(root), sizeof(verl_field_t)) };
     *open = 0;
     if (!schema->fields)
         return verl_line_fail(line, "no memory for the schema: free some");
-    json_object_foreach(root, name, value) {
+    json_object_foreach(root, name, value)
+    {
         int type = s_type_of(value);
         char *copy = type < 0 || !*name ? NULL : strdup(name);
         if (!copy) {
@@ -187,7 +217,7 @@ verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, 
             return -1;
         }
         *open |= json_is_array(value) && json_array_size(value) == 0;
-        schema->fields[schema->count++] = (verl_field_t) { copy, (verl_field_type_t) type };
+        schema->fields[schema->count++] = (verl_field_t){ copy, (verl_field_type_t) type };
     }
     return 0;
 }
@@ -196,7 +226,8 @@ static int
 s_fail_value(const verl_line_t *line, const verl_field_t *field, const json_t *value)
 {
     const char *advice = field->type == VERL_FIELD_I64 && json_is_real(value)
-        ? " (write it with a decimal point there to have reals throughout)" : "";
+                             ? " (write it with a decimal point there to have reals throughout)"
+                             : "";
     return verl_line_fail(line, "field \"%s\" is %s: the first record has %s there, so every record has it%s",
                           field->name, s_word(value), s_type_words[field->type], advice);
 }
@@ -220,8 +251,9 @@ s_read_ints(const verl_line_t *line, const verl_field_t *field, const json_t *li
             return verl_line_fail(line, "element %zu of field \"%s\" is %s: this list holds integers", i, field->name,
                                   s_word(item));
         if (wide < INT32_MIN || wide > INT32_MAX)
-            return verl_line_fail(line, "element %zu of field \"%s\" is %" JSON_INTEGER_FORMAT
-                                  ": a list holds integers of 32 bits", i, field->name, wide);
+            return verl_line_fail(
+                line, "element %zu of field \"%s\" is %" JSON_INTEGER_FORMAT ": a list holds integers of 32 bits", i,
+                field->name, wide);
         items[i] = (int32_t) wide;
     }
     return 0;
@@ -292,8 +324,10 @@ s_read_field(const verl_line_t *line, const verl_field_t *field, const json_t *j
     case VERL_FIELD_F32:
         if (!json_is_number(json))
             return s_fail_value(line, field, json);
-        return s_read_f32(json, &value->real) == 0 ? 0
-            : verl_line_fail(line, "field \"%s\" is %g: reals are at most 3.4e38", field->name, json_number_value(json));
+        return s_read_f32(json, &value->real) == 0
+                   ? 0
+                   : verl_line_fail(line, "field \"%s\" is %g: reals are at most 3.4e38", field->name,
+                                    json_number_value(json));
     case VERL_FIELD_I32_LIST:
     case VERL_FIELD_F32_LIST:
         return s_read_list(line, field, json, value, block);
@@ -308,9 +342,8 @@ s_fail_unknown(const verl_line_t *line, const verl_schema_t *schema, json_t *roo
 {
     const char *name;
     json_t *value;
-    json_object_foreach(root, name, value)
-        if (verl_schema_find(schema, name) < 0)
-            return verl_line_fail(line, "field \"%s\" is not in the first record: add it there, or take it out here", name);
+    json_object_foreach(root, name, value) if (verl_schema_find(schema, name) < 0) return verl_line_fail(
+        line, "field \"%s\" is not in the first record: add it there, or take it out here", name);
     return -1;
 }
 

@@ -8,9 +8,9 @@
 // Where a line is, for error sentences, and where those go.
 typedef struct verl_line {
     const char *path;
-    int64_t     number;                     // counted from 1
-    char       *error;
-    size_t      error_size;
+    int64_t number; // counted from 1
+    char *error;
+    size_t error_size;
 } verl_line_t;
 
 // Writes `path:number: ...` as the error of this line; always -1.
@@ -23,7 +23,8 @@ json_t *verl_line_parse(const verl_line_t *line, const char *text, size_t bytes)
 // 0 or -1; the caller owns *schema.
 int verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, int *open);
 
-// The values of one record that has to have this schema; NULL with the reason. The record keeps its own reference of root.
+// The values of one record that has to have this schema; NULL with the reason. The record keeps its own reference of
+// root.
 verl_record_t *verl_schema_apply(const verl_line_t *line, const verl_schema_t *schema, json_t *root);
 
 #endif

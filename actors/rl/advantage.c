@@ -9,36 +9,59 @@
 #include "actors/rl/estimators.h"
 
 static const verl_estimator_t s_estimators[] = {
-    { .name = "grpo", .about = "score minus the mean of its group, divided by the group's deviation (norm_by_std = false:"
-      " Dr. GRPO)", .needs = VERL_NEEDS_GROUP, .of_group = verl_group_grpo },
-    { .name = "rloo", .about = "score minus the mean of the other samples of its group", .needs = VERL_NEEDS_GROUP,
+    { .name = "grpo",
+      .about = "score minus the mean of its group, divided by the group's deviation (norm_by_std = false:"
+               " Dr. GRPO)",
+      .needs = VERL_NEEDS_GROUP,
+      .of_group = verl_group_grpo },
+    { .name = "rloo",
+      .about = "score minus the mean of the other samples of its group",
+      .needs = VERL_NEEDS_GROUP,
       .of_group = verl_group_rloo },
-    { .name = "reinforce_plus_plus", .about = "discounted rewards that follow, whitened over the batch",
-      .of_row = verl_row_reinforce, .whiten = true },
-    { .name = "reinforce_plus_plus_baseline", .about = "score minus the mean of its group, whitened over the batch",
-      .needs = VERL_NEEDS_GROUP, .of_group = verl_group_baseline, .whiten = true },
-    { .name = "gae", .about = "generalised advantage estimation from a critic's values, whitened over the batch",
-      .needs = VERL_NEEDS_VALUES, .of_row = verl_row_gae, .whiten = true, .everywhere = true },
-    { .name = "remax", .about = "rewards that follow, minus the score of the greedy response",
-      .needs = VERL_NEEDS_BASELINE, .of_row = verl_row_remax },
-    { .name = "opo", .about = "score minus the mean of its group weighted by length", .needs = VERL_NEEDS_GROUP,
+    { .name = "reinforce_plus_plus",
+      .about = "discounted rewards that follow, whitened over the batch",
+      .of_row = verl_row_reinforce,
+      .whiten = true },
+    { .name = "reinforce_plus_plus_baseline",
+      .about = "score minus the mean of its group, whitened over the batch",
+      .needs = VERL_NEEDS_GROUP,
+      .of_group = verl_group_baseline,
+      .whiten = true },
+    { .name = "gae",
+      .about = "generalised advantage estimation from a critic's values, whitened over the batch",
+      .needs = VERL_NEEDS_VALUES,
+      .of_row = verl_row_gae,
+      .whiten = true,
+      .everywhere = true },
+    { .name = "remax",
+      .about = "rewards that follow, minus the score of the greedy response",
+      .needs = VERL_NEEDS_BASELINE,
+      .of_row = verl_row_remax },
+    { .name = "opo",
+      .about = "score minus the mean of its group weighted by length",
+      .needs = VERL_NEEDS_GROUP,
       .of_group = verl_group_opo },
-    { .name = "gpg", .about = "score minus the mean of its group, scaled by rows / rows with a score other than 0",
-      .needs = VERL_NEEDS_GROUP, .of_group = verl_group_gpg },
-    { .name = "grpo_passk", .about = "only the best sample of a group, by its distance to the second best",
-      .needs = VERL_NEEDS_GROUP, .least = 2, .of_group = verl_group_passk },
+    { .name = "gpg",
+      .about = "score minus the mean of its group, scaled by rows / rows with a score other than 0",
+      .needs = VERL_NEEDS_GROUP,
+      .of_group = verl_group_gpg },
+    { .name = "grpo_passk",
+      .about = "only the best sample of a group, by its distance to the second best",
+      .needs = VERL_NEEDS_GROUP,
+      .least = 2,
+      .of_group = verl_group_passk },
 };
 
 // One computation.
 typedef struct work {
-    const verl_estimator_t         *estimator;
+    const verl_estimator_t *estimator;
     const verl_advantage_options_t *options;
-    const verl_advantage_input_t   *input;
-    double                         *score;          // [rows]
-    double                         *advantage;      // [tokens]
-    double                         *returns;        // [tokens]
-    char                           *error;
-    size_t                          error_size;
+    const verl_advantage_input_t *input;
+    double *score;     // [rows]
+    double *advantage; // [tokens]
+    double *returns;   // [tokens]
+    char *error;
+    size_t error_size;
 } work_t;
 
 typedef struct member {
@@ -48,7 +71,7 @@ typedef struct member {
 verl_advantage_options_t
 verl_advantage_defaults(void)
 {
-    return (verl_advantage_options_t) { .norm_by_std = true, .whiten = true, .epsilon = 1e-6, .gamma = 1, .lambda = 1 };
+    return (verl_advantage_options_t){ .norm_by_std = true, .whiten = true, .epsilon = 1e-6, .gamma = 1, .lambda = 1 };
 }
 
 const verl_estimator_t *
@@ -91,14 +114,15 @@ s_check_scores(const work_t *self)
     verl_ragged_t all = { input->rows.rows, input->rows.offsets, NULL };
     for (int64_t row = 0; input->score && row < all.rows; row++)
         if (!isfinite(input->score[row])) {
-            snprintf(self->error, self->error_size, "the score of row %" PRId64 " is %g: it has to be a finite number", row,
-                     (double) input->score[row]);
+            snprintf(self->error, self->error_size, "the score of row %" PRId64 " is %g: it has to be a finite number",
+                     row, (double) input->score[row]);
             return -1;
         }
     for (int64_t row = 0; self->estimator->needs & VERL_NEEDS_BASELINE && row < all.rows; row++)
         if (!isfinite(input->baseline[row])) {
-            snprintf(self->error, self->error_size, "the baseline of row %" PRId64 " is %g: it has to be a finite number",
-                     row, (double) input->baseline[row]);
+            snprintf(self->error, self->error_size,
+                     "the baseline of row %" PRId64 " is %g: it has to be a finite number", row,
+                     (double) input->baseline[row]);
             return -1;
         }
     if (verl_ragged_finite(&all, "the reward", input->token_rewards, self->error, self->error_size))
@@ -184,8 +208,9 @@ s_group(work_t *self, const member_t *members, int64_t count, double alpha, doub
 {
     double *score = scratch, *length = scratch + count, *sorted = scratch + 2 * count, *advantage = scratch + 3 * count;
     if (count < self->estimator->least) {
-        snprintf(self->error, self->error_size, "%s: the group of row %" PRId64 " has %" PRId64 " sample: give samples = %"
-                 PRId64 " or more", self->estimator->name, members[0].row, count, self->estimator->least);
+        snprintf(self->error, self->error_size,
+                 "%s: the group of row %" PRId64 " has %" PRId64 " sample: give samples = %" PRId64 " or more",
+                 self->estimator->name, members[0].row, count, self->estimator->least);
         return -1;
     }
     for (int64_t i = 0; i < count; i++) {
@@ -210,7 +235,7 @@ s_groups(work_t *self)
     if (status)
         snprintf(self->error, self->error_size, "no memory for %" PRId64 " rows: free some", rows);
     for (int64_t row = 0; row < rows && status == 0; row++) {
-        members[row] = (member_t) { self->input->group[row], row };
+        members[row] = (member_t){ self->input->group[row], row };
         live += self->score[row] != 0;
     }
     if (status == 0)
@@ -308,10 +333,12 @@ s_compute(work_t *self, float *advantages, float *returns)
 
 int
 verl_advantage_compute(const verl_estimator_t *estimator, const verl_advantage_options_t *options,
-                       const verl_advantage_input_t *input, float *advantages, float *returns,
-                       char *error, size_t error_size)
+                       const verl_advantage_input_t *input, float *advantages, float *returns, char *error,
+                       size_t error_size)
 {
-    work_t self = { .estimator = estimator, .options = options, .input = input, .error = error, .error_size = error_size };
+    work_t self = {
+        .estimator = estimator, .options = options, .input = input, .error = error, .error_size = error_size
+    };
     if (s_check(&self))
         return -1;
     size_t tokens = (size_t) verl_ragged_tokens(&input->rows);

@@ -12,27 +12,27 @@
 
 #include "actors/rl/ragged.h"
 
-enum {                                      // what an estimator needs beside a score
+enum { // what an estimator needs beside a score
     VERL_NEEDS_GROUP = 1,
     VERL_NEEDS_VALUES = 2,
     VERL_NEEDS_BASELINE = 4,
 };
 
 typedef struct verl_advantage_input {
-    verl_ragged_t  rows;                    // of response tokens
-    const float   *score;                   // [rows]; NULL where token_rewards are given
-    const float   *token_rewards;           // [tokens]; exactly one of the two is given
-    const int64_t *group;                   // [rows]: equal for the samples of one prompt
-    const float   *values;                  // [tokens]: of a critic; read as 0 where not finite and not counted
-    const float   *baseline;                // [rows]: score of the greedy response to the same prompt
+    verl_ragged_t rows;         // of response tokens
+    const float *score;         // [rows]; NULL where token_rewards are given
+    const float *token_rewards; // [tokens]; exactly one of the two is given
+    const int64_t *group;       // [rows]: equal for the samples of one prompt
+    const float *values;        // [tokens]: of a critic; read as 0 where not finite and not counted
+    const float *baseline;      // [rows]: score of the greedy response to the same prompt
 } verl_advantage_input_t;
 
 typedef struct verl_advantage_options {
-    bool   norm_by_std;                     // grpo, grpo_passk: divide by the group's deviation; false is Dr. GRPO
-    bool   whiten;                          // gae, reinforce_plus_plus and its _baseline: mean 0 and variance 1 over the batch
-    double epsilon;                         // added to the deviation
-    double gamma;                           // discount per token
-    double lambda;                          // of generalised advantage estimation
+    bool norm_by_std; // grpo, grpo_passk: divide by the group's deviation; false is Dr. GRPO
+    bool whiten;      // gae, reinforce_plus_plus and its _baseline: mean 0 and variance 1 over the batch
+    double epsilon;   // added to the deviation
+    double gamma;     // discount per token
+    double lambda;    // of generalised advantage estimation
 } verl_advantage_options_t;
 
 // true, true, 1e-6, 1, 1.
@@ -47,14 +47,14 @@ const verl_estimator_t *verl_estimator_find(const char *name);
 const verl_estimator_t *verl_estimator_at(size_t i);
 
 const char *verl_estimator_name(const verl_estimator_t *estimator);
-const char *verl_estimator_about(const verl_estimator_t *estimator);       // one sentence
-unsigned    verl_estimator_needs(const verl_estimator_t *estimator);       // VERL_NEEDS_ bits
+const char *verl_estimator_about(const verl_estimator_t *estimator); // one sentence
+unsigned verl_estimator_needs(const verl_estimator_t *estimator);    // VERL_NEEDS_ bits
 
 // Computes advantages[tokens] and returns[tokens] of a whole batch; returns may be NULL. 0, or -1 with a sentence that
 // names the row: an input that is needed and absent, a score that is not finite, a group that is too small.
 // Allocates and frees its own scratch; does not block; thread-safe.
 int verl_advantage_compute(const verl_estimator_t *estimator, const verl_advantage_options_t *options,
-                           const verl_advantage_input_t *input, float *advantages, float *returns,
-                           char *error, size_t error_size);
+                           const verl_advantage_input_t *input, float *advantages, float *returns, char *error,
+                           size_t error_size);
 
 #endif

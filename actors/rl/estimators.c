@@ -14,7 +14,8 @@ verl_group_grpo(const group_t *group, const verl_advantage_options_t *options, d
         advantage[i] = scale > 0 ? (group->score[i] - mean) / scale : 0;
 }
 
-// Ahmadian et al., "Back to basics", 2024: the score minus the mean of the others. A sample that is alone keeps its score.
+// Ahmadian et al., "Back to basics", 2024: the score minus the mean of the others. A sample that is alone keeps its
+// score.
 void
 verl_group_rloo(const group_t *group, const verl_advantage_options_t *options, double *advantage)
 {

@@ -5,12 +5,12 @@
 
 // The samples of one prompt.
 typedef struct group {
-    int64_t       count;
-    const double *score;                    // [count]
-    const double *length;                   // [count]: counted tokens
-    double        mean;                     // of the scores
-    double        deviation;                // unbiased; 0 where count is 1
-    double        alpha;                    // rows of the batch / rows whose score is not 0
+    int64_t count;
+    const double *score;  // [count]
+    const double *length; // [count]: counted tokens
+    double mean;          // of the scores
+    double deviation;     // unbiased; 0 where count is 1
+    double alpha;         // rows of the batch / rows whose score is not 0
 } group_t;
 
 // From a group's scores to one number a sample.
@@ -18,23 +18,23 @@ typedef void (*group_function_t)(const group_t *group, const verl_advantage_opti
 
 // From one row to one number a token. reward, values: [count]; mask NULL: all counted. returns is always there.
 typedef struct row {
-    int64_t        count;
+    int64_t count;
     const uint8_t *mask;
-    const double  *reward;
-    const float   *values;
-    double         baseline;
+    const double *reward;
+    const float *values;
+    double baseline;
 } row_t;
 typedef void (*row_function_t)(const row_t *row, const verl_advantage_options_t *options, double *advantage,
                                double *returns);
 
 struct verl_estimator {
-    const char      *name, *about;
-    unsigned         needs;
-    int64_t          least;                 // smallest group that makes sense
-    group_function_t of_group;              // one of these two is set
-    row_function_t   of_row;
-    bool             whiten;                // afterwards, where the options agree
-    bool             everywhere;            // ... and also on tokens that are not counted
+    const char *name, *about;
+    unsigned needs;
+    int64_t least;             // smallest group that makes sense
+    group_function_t of_group; // one of these two is set
+    row_function_t of_row;
+    bool whiten;     // afterwards, where the options agree
+    bool everywhere; // ... and also on tokens that are not counted
 };
 
 void verl_group_grpo(const group_t *group, const verl_advantage_options_t *options, double *advantage);

@@ -7,9 +7,15 @@
 #define INPUT_BOUND  20.0
 #define OUTPUT_BOUND 10.0
 
-static const struct { const char *name, *also; } s_names[VERL_KL_KINDS] = {
-    [VERL_KL_K1] = { "k1", "kl" },          [VERL_KL_ABS] = { "abs", "abs" },        [VERL_KL_K2] = { "k2", "mse" },
-    [VERL_KL_K3] = { "k3", "low_var_kl" },  [VERL_KL_K1_PLUS] = { "k1+", "kl+" },    [VERL_KL_ABS_PLUS] = { "abs+", "abs+" },
+static const struct {
+    const char *name, *also;
+} s_names[VERL_KL_KINDS] = {
+    [VERL_KL_K1] = { "k1", "kl" },
+    [VERL_KL_ABS] = { "abs", "abs" },
+    [VERL_KL_K2] = { "k2", "mse" },
+    [VERL_KL_K3] = { "k3", "low_var_kl" },
+    [VERL_KL_K1_PLUS] = { "k1+", "kl+" },
+    [VERL_KL_ABS_PLUS] = { "abs+", "abs+" },
     [VERL_KL_K3_PLUS] = { "k3+", "low_var_kl+" },
 };
 
@@ -47,10 +53,20 @@ verl_kl_estimate(verl_kl_t kind, double lp, double ref_lp, double *slope)
 {
     double d = lp - ref_lp, value, own;
     switch (kind) {
-    case VERL_KL_K1: case VERL_KL_K1_PLUS: value = d, own = 1; break;
-    case VERL_KL_ABS: case VERL_KL_ABS_PLUS: value = fabs(d), own = (d > 0) - (d < 0); break;
-    case VERL_KL_K2: value = d * d / 2, own = d; break;
-    default: value = s_k3(d, &own); break;
+    case VERL_KL_K1:
+    case VERL_KL_K1_PLUS:
+        value = d, own = 1;
+        break;
+    case VERL_KL_ABS:
+    case VERL_KL_ABS_PLUS:
+        value = fabs(d), own = (d > 0) - (d < 0);
+        break;
+    case VERL_KL_K2:
+        value = d * d / 2, own = d;
+        break;
+    default:
+        value = s_k3(d, &own);
+        break;
     }
     if (slope)
         *slope = kind >= VERL_KL_K1_PLUS ? d : own;

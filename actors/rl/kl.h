@@ -12,10 +12,18 @@
 #include "actors/rl/ragged.h"
 
 typedef enum {
-    VERL_KL_K1, VERL_KL_ABS, VERL_KL_K2, VERL_KL_K3, VERL_KL_K1_PLUS, VERL_KL_ABS_PLUS, VERL_KL_K3_PLUS, VERL_KL_KINDS
+    VERL_KL_K1,
+    VERL_KL_ABS,
+    VERL_KL_K2,
+    VERL_KL_K3,
+    VERL_KL_K1_PLUS,
+    VERL_KL_ABS_PLUS,
+    VERL_KL_K3_PLUS,
+    VERL_KL_KINDS
 } verl_kl_t;
 
-// The kind of a name: k1 (or kl), abs, k2 (or mse), k3 (or low_var_kl), and k1+, abs+, k3+ (or kl+, low_var_kl+); -1 where none has it.
+// The kind of a name: k1 (or kl), abs, k2 (or mse), k3 (or low_var_kl), and k1+, abs+, k3+ (or kl+, low_var_kl+); -1
+// where none has it.
 int verl_kl_find(const char *name);
 
 // Our name of a kind, for help; NULL past the last.
@@ -31,7 +39,7 @@ double verl_kl_adapt(double coef, double kl, double target, double horizon, doub
 // Rewards with the penalty inside: rewards[t] = token_rewards[t] - coef * kl(old_lp, ref_lp) on counted tokens, and
 // 0 - ... where token_rewards is NULL, score (one a row, may be NULL) being added at each row's last counted token.
 // Returns the mean over rows of each row's mean estimate (rows without a counted token left out; 0 where all are).
-double verl_kl_penalize(verl_kl_t kind, double coef, const verl_ragged_t *rows, const float *old_lp, const float *ref_lp,
-                        const float *score, const float *token_rewards, float *rewards);
+double verl_kl_penalize(verl_kl_t kind, double coef, const verl_ragged_t *rows, const float *old_lp,
+                        const float *ref_lp, const float *score, const float *token_rewards, float *rewards);
 
 #endif

@@ -38,7 +38,7 @@ verl_latex_take(latex_t *self, latex_t *other)
     free(self->text);
     *self = *other;
     self->failed = failed;
-    *other = (latex_t) { 0 };
+    *other = (latex_t){ 0 };
 }
 
 void

@@ -8,9 +8,9 @@
 
 // Text under work. failed is set where memory ran out or a rewrite met text that it cannot read, and stays set.
 typedef struct latex {
-    char  *text;                            // bytes, and a NUL after them
+    char *text; // bytes, and a NUL after them
     size_t bytes, room;
-    bool   failed;
+    bool failed;
 } latex_t;
 
 // A copy of span; free(text) ends it.

@@ -9,21 +9,23 @@
 #include "actors/rl/policy_losses.h"
 
 static const char *const s_agg_names[VERL_AGG_KINDS] = {
-    [VERL_AGG_TOKEN_MEAN] = "token-mean", [VERL_AGG_TOKEN_SUM] = "token-sum",
-    [VERL_AGG_SEQ_MEAN_TOKEN_SUM] = "seq-mean-token-sum", [VERL_AGG_SEQ_MEAN_TOKEN_MEAN] = "seq-mean-token-mean",
+    [VERL_AGG_TOKEN_MEAN] = "token-mean",
+    [VERL_AGG_TOKEN_SUM] = "token-sum",
+    [VERL_AGG_SEQ_MEAN_TOKEN_SUM] = "seq-mean-token-sum",
+    [VERL_AGG_SEQ_MEAN_TOKEN_MEAN] = "seq-mean-token-mean",
     [VERL_AGG_SEQ_MEAN_TOKEN_SUM_NORM] = "seq-mean-token-sum-norm",
 };
 
 // One evaluation: its inputs, its outputs, its scratch (of the longest row), its sums.
 typedef struct work {
     const verl_loss_config_t *config;
-    const verl_loss_rows_t   *part;
+    const verl_loss_rows_t *part;
     const verl_loss_totals_t *totals;
-    float                    *d_lp, *d_entropy;
-    double                   *loss, *slope;
-    loss_notes_t              notes;
-    double                    pg, kl, entropy;              // weighted: parts of the loss
-    double                    tokens, moved, entropy_sum;   // counted tokens; sums over them
+    float *d_lp, *d_entropy;
+    double *loss, *slope;
+    loss_notes_t notes;
+    double pg, kl, entropy;            // weighted: parts of the loss
+    double tokens, moved, entropy_sum; // counted tokens; sums over them
 } work_t;
 
 int
@@ -59,20 +61,32 @@ verl_agg_weight(verl_agg_t agg, double scale, const verl_loss_totals_t *totals, 
     if (length == 0)
         return 0;
     switch (agg) {
-    case VERL_AGG_TOKEN_SUM: return 1;
-    case VERL_AGG_SEQ_MEAN_TOKEN_SUM: return 1 / g;
-    case VERL_AGG_SEQ_MEAN_TOKEN_MEAN: return 1 / (g * ((double) length + 1e-8));
-    case VERL_AGG_SEQ_MEAN_TOKEN_SUM_NORM: return 1 / (g * scale);
-    default: return 1 / n;
+    case VERL_AGG_TOKEN_SUM:
+        return 1;
+    case VERL_AGG_SEQ_MEAN_TOKEN_SUM:
+        return 1 / g;
+    case VERL_AGG_SEQ_MEAN_TOKEN_MEAN:
+        return 1 / (g * ((double) length + 1e-8));
+    case VERL_AGG_SEQ_MEAN_TOKEN_SUM_NORM:
+        return 1 / (g * scale);
+    default:
+        return 1 / n;
     }
 }
 
 verl_loss_config_t
 verl_loss_defaults(void)
 {
-    return (verl_loss_config_t) {
-        .loss = verl_policy_loss_find("vanilla"), .agg = VERL_AGG_TOKEN_MEAN, .scale = 1,
-        .clip_low = 0.2, .clip_high = 0.2, .clip_c = 3, .ratio_cap = 20, .tau_positive = 1, .tau_negative = 1.05,
+    return (verl_loss_config_t){
+        .loss = verl_policy_loss_find("vanilla"),
+        .agg = VERL_AGG_TOKEN_MEAN,
+        .scale = 1,
+        .clip_low = 0.2,
+        .clip_high = 0.2,
+        .clip_c = 3,
+        .ratio_cap = 20,
+        .tau_positive = 1,
+        .tau_negative = 1.05,
         .kl = VERL_KL_K3,
     };
 }
@@ -84,9 +98,11 @@ verl_loss_check(const verl_loss_config_t *config, char *error, size_t error_size
     if ((int) config->agg < 0 || config->agg >= VERL_AGG_KINDS || (int) config->kl < 0 || config->kl >= VERL_KL_KINDS)
         snprintf(error, error_size, "no such aggregation or KL estimator: take one of the lists");
     else if (!(config->scale > 0) && config->agg == VERL_AGG_SEQ_MEAN_TOKEN_SUM_NORM)
-        snprintf(error, error_size, "loss scale is %g: seq-mean-token-sum-norm divides by it, give one above 0", config->scale);
+        snprintf(error, error_size, "loss scale is %g: seq-mean-token-sum-norm divides by it, give one above 0",
+                 config->scale);
     else if (!(config->clip_low >= 0 && config->clip_high >= 0))
-        snprintf(error, error_size, "clip is %g below and %g above: give 0 or more", config->clip_low, config->clip_high);
+        snprintf(error, error_size, "clip is %g below and %g above: give 0 or more", config->clip_low,
+                 config->clip_high);
     else if (!(config->clip_c > 1) && strcmp(name, "vanilla") == 0)
         snprintf(error, error_size, "clip_c is %g: the dual clip needs more than 1 (3 is usual)", config->clip_c);
     else if (!(config->dro_beta > 0) && strcmp(name, "dro") == 0)
@@ -110,8 +126,10 @@ s_check_totals(const verl_ragged_t *rows, const verl_loss_totals_t *totals, char
     verl_loss_count(rows, &here);
     if (totals->tokens >= here.tokens && totals->rows >= here.rows)
         return 0;
-    snprintf(error, error_size, "the totals of the mini-batch are %" PRId64 " tokens in %" PRId64 " rows, but this part "
-             "alone has %" PRId64 " in %" PRId64 ": count all parts", totals->tokens, totals->rows, here.tokens, here.rows);
+    snprintf(error, error_size,
+             "the totals of the mini-batch are %" PRId64 " tokens in %" PRId64 " rows, but this part "
+             "alone has %" PRId64 " in %" PRId64 ": count all parts",
+             totals->tokens, totals->rows, here.tokens, here.rows);
     return -1;
 }
 
@@ -147,7 +165,10 @@ s_check_part(const verl_loss_config_t *config, const verl_loss_rows_t *part, con
     if (verl_ragged_tokens(rows) > 0 && s_check_columns(config, part, error, error_size))
         return -1;
     unsigned needs = config->loss->needs;
-    const struct { const char *name; const float *values; } columns[] = {
+    const struct {
+        const char *name;
+        const float *values;
+    } columns[] = {
         { "the log-probability", part->lp },
         { "the old log-probability", needs & VERL_NEEDS_OLD_LP ? part->old_lp : NULL },
         { "the advantage", needs & VERL_NEEDS_ADVANTAGES ? part->advantages : NULL },

@@ -34,7 +34,7 @@ s_entry(verl_metrics_t *self, const char *name, verl_metric_kind_t kind, int *fr
     if (self->count == VERL_METRICS_MOST || bytes > VERL_METRIC_NAME)
         return NULL;
     verl_metric_t *entry = &self->items[self->count++];
-    *entry = (verl_metric_t) { .kind = kind };
+    *entry = (verl_metric_t){ .kind = kind };
     memcpy(entry->name, name, bytes);
     return entry;
 }
@@ -102,7 +102,7 @@ verl_metric_value(const verl_metric_t *metric)
 
 // Mean, maximum and minimum while they are gathered.
 typedef struct spread {
-    double  sum, most, least;
+    double sum, most, least;
     int64_t count;
 } spread_t;
 
@@ -174,7 +174,7 @@ verl_explained_variance(const verl_ragged_t *rows, const float *values, const fl
             continue;
         double target = (double) returns[t], wrong = target - (double) values[t];
         count++;
-        double step = target - mean, error_step = wrong - error_mean;           // Welford's running variances
+        double step = target - mean, error_step = wrong - error_mean; // Welford's running variances
         mean += step / count;
         error_mean += error_step / count;
         spread += step * (target - mean);

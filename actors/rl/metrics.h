@@ -15,16 +15,16 @@
 typedef enum { VERL_METRIC_MEAN, VERL_METRIC_MAX, VERL_METRIC_MIN } verl_metric_kind_t;
 
 typedef struct verl_metric {
-    char               name[VERL_METRIC_NAME];
+    char name[VERL_METRIC_NAME];
     verl_metric_kind_t kind;
-    double             sum;                 // of weighted values; the extreme itself where the kind is MAX or MIN
-    double             weight;
+    double sum; // of weighted values; the extreme itself where the kind is MAX or MIN
+    double weight;
 } verl_metric_t;
 
 // Zero it to begin. Holds no memory of its own; copies by assignment.
 typedef struct verl_metrics {
     verl_metric_t items[VERL_METRICS_MOST];
-    size_t        count;
+    size_t count;
 } verl_metrics_t;
 
 // Add to a mean: sum of values times weights, and sum of weights. Nothing happens where weight is 0.
@@ -52,7 +52,8 @@ int verl_metrics_of_tokens(verl_metrics_t *self, const char *prefix, const verl_
 
 // The same of the lengths of rows in tokens (counted or not), and prefix/clip_ratio: the share of rows for which
 // truncated (one byte a row, may be NULL) is not 0.
-int verl_metrics_of_lengths(verl_metrics_t *self, const char *prefix, const verl_ragged_t *rows, const uint8_t *truncated);
+int
+verl_metrics_of_lengths(verl_metrics_t *self, const char *prefix, const verl_ragged_t *rows, const uint8_t *truncated);
 
 // 1 - var(returns - values) / (var(returns) + 1e-5) over counted tokens, population variances: 1 is a perfect critic,
 // 0 one that knows the mean only. 0 where there is no token.

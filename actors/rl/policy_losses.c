@@ -4,8 +4,8 @@
 
 #include "actors/rl/policy_losses.h"
 
-#define RATIO_BOUND    20.0                 // of a token's log-ratio
-#define SEQUENCE_BOUND 10.0                 // of a sequence's log-ratio, from above
+#define RATIO_BOUND    20.0 // of a token's log-ratio
+#define SEQUENCE_BOUND 10.0 // of a sequence's log-ratio, from above
 
 static double
 s_clamp(double x, double low, double high)
@@ -212,17 +212,19 @@ s_geo_mean(const verl_loss_config_t *config, const loss_row_t *row, double *loss
 #define BOTH (VERL_NEEDS_OLD_LP | VERL_NEEDS_ADVANTAGES)
 
 static const verl_policy_loss_t s_losses[] = {
-    { "vanilla", "PPO's clipped ratio, with a dual clip where the advantage is negative", BOTH, -1, true, true, s_vanilla },
-    { "gspo", "one clipped ratio a sequence (always seq-mean-token-mean)", BOTH, VERL_AGG_SEQ_MEAN_TOKEN_MEAN, true, true,
-      s_gspo },
-    { "cispo", "log-probability weighed by the clipped ratio: no token loses its gradient", BOTH, -1, true, true, s_cispo },
+    { "vanilla", "PPO's clipped ratio, with a dual clip where the advantage is negative", BOTH, -1, true, true,
+      s_vanilla },
+    { "gspo", "one clipped ratio a sequence (always seq-mean-token-mean)", BOTH, VERL_AGG_SEQ_MEAN_TOKEN_MEAN, true,
+      true, s_gspo },
+    { "cispo", "log-probability weighed by the clipped ratio: no token loses its gradient", BOTH, -1, true, true,
+      s_cispo },
     { "sft", "negative log-likelihood: learns the responses as they are", 0, -1, false, false, s_sft },
     { "gpg", "plain policy gradient: no ratio, no clip", VERL_NEEDS_ADVANTAGES, -1, true, false, s_gpg },
     { "dro", "policy gradient with a quadratic pull towards the old policy", BOTH, -1, true, false, s_dro },
     { "dppo_tv", "trust region on how far each token's probability moved", BOTH, -1, true, true, s_dppo_tv },
     { "dppo_kl", "trust region on each token's binary KL divergence", BOTH, -1, true, true, s_dppo_kl },
-    { "sapo", "a sigmoid gate of the ratio (always seq-mean-token-mean)", BOTH, VERL_AGG_SEQ_MEAN_TOKEN_MEAN, true, false,
-      s_sapo },
+    { "sapo", "a sigmoid gate of the ratio (always seq-mean-token-mean)", BOTH, VERL_AGG_SEQ_MEAN_TOKEN_MEAN, true,
+      false, s_sapo },
     { "geo_mean", "geometric mean of clipped token ratios (always seq-mean-token-mean)", BOTH,
       VERL_AGG_SEQ_MEAN_TOKEN_MEAN, false, true, s_geo_mean },
 };

@@ -5,7 +5,9 @@
 
 #include "actors/rl/preference.h"
 
-static const char *const s_names[VERL_PREFERENCE_KINDS] = { [VERL_PREFERENCE_DPO] = "dpo", [VERL_PREFERENCE_IPO] = "ipo" };
+static const char *const s_names[VERL_PREFERENCE_KINDS] = {
+    [VERL_PREFERENCE_DPO] = "dpo", [VERL_PREFERENCE_IPO] = "ipo"
+};
 
 int
 verl_preference_find(const char *name)

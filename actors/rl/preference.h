@@ -1,8 +1,9 @@
 // preference.h: losses of preference pairs, from the summed log-probabilities of two responses to one prompt.
 //
 // With delta = (chosen - reference of chosen) - (rejected - reference of rejected):
-// dpo (Rafailov et al., 2023): -log sigmoid(beta delta), smoothed: -(1 - e) log sigmoid(beta delta) - e log sigmoid(-beta delta);
-// ipo (Azar et al., 2023): (delta - 1 / (2 beta))^2, on summed log-probabilities. Pure functions; thread-safe.
+// dpo (Rafailov et al., 2023): -log sigmoid(beta delta), smoothed: -(1 - e) log sigmoid(beta delta) - e log
+// sigmoid(-beta delta); ipo (Azar et al., 2023): (delta - 1 / (2 beta))^2, on summed log-probabilities. Pure functions;
+// thread-safe.
 #ifndef VERL_RL_PREFERENCE_H
 #define VERL_RL_PREFERENCE_H
 

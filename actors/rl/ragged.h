@@ -8,16 +8,17 @@
 #include <stdint.h>
 
 typedef struct verl_ragged {
-    int64_t        rows;
-    const int64_t *offsets;                 // [rows + 1]
-    const uint8_t *mask;                    // [tokens], or NULL
+    int64_t rows;
+    const int64_t *offsets; // [rows + 1]
+    const uint8_t *mask;    // [tokens], or NULL
 } verl_ragged_t;
 
 // 0 where offsets begin with 0 and never fall; else -1 and one sentence that names the row.
 int verl_ragged_check(const verl_ragged_t *self, char *error, size_t error_size);
 
 // 0 where every counted value is finite; else -1 and a sentence with `name`, row and token. values NULL: 0.
-int verl_ragged_finite(const verl_ragged_t *self, const char *name, const float *values, char *error, size_t error_size);
+int
+verl_ragged_finite(const verl_ragged_t *self, const char *name, const float *values, char *error, size_t error_size);
 
 // Number of tokens, counted or not.
 static inline int64_t

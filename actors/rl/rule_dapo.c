@@ -1,5 +1,5 @@
-// rule_dapo.c: +1 or -1 by the last line `Answer: …` of the last 300 characters; without one, by the content of the last
-// \boxed{} of the last 100, which then has to be the answer as it stands.
+// rule_dapo.c: +1 or -1 by the last line `Answer: …` of the last 300 characters; without one, by the content of the
+// last \boxed{} of the last 100, which then has to be the answer as it stands.
 //
 // Both sides are brought into one notation: what follows the last equals sign; without articles, units, dollars, text
 // commands and spaces; fractions and roots with braces; no commas in a number of digits and commas only.
@@ -13,14 +13,16 @@
 
 // Words that say nothing about which answer it is.
 static const char *const s_words[] = {
-    "an", "a", "square", "ways", "integers", "dollars", "mph", "inches", "hours", "km", "units", "points", "feet", "minutes",
-    "digits", "cents", "degrees", "cm", "gm", "pounds", "meters", "meals", "edges", "students", "multiples",
+    "an", "a",      "square", "ways",  "integers", "dollars",  "mph",       "inches",  "hours",
+    "km", "units",  "points", "feet",  "minutes",  "digits",   "cents",     "degrees", "cm",
+    "gm", "pounds", "meters", "meals", "edges",    "students", "multiples",
 };
 
 static const char *const s_edits[][2] = {
-    { "\\$", "" }, { "\\!", "" }, { "\\;", "" }, { "\\ ", "" }, { "mbox", "text" }, { "tfrac", "frac" }, { "dfrac", "frac" },
-    { "^\\circ", "" }, { "^{\\circ}", "" }, { "\\mathrm{th}", "" }, { "{,}", "" }, { "\\ldots", "" }, { "\\dots", "" },
-    { "\"", "" }, { ",\\text{and}", "," }, { "\\text{and}", "," }, { "\\%", "" }, { "%", "" },
+    { "\\$", "" },          { "\\!", "" },       { "\\;", "" },     { "\\ ", "" },       { "mbox", "text" },
+    { "tfrac", "frac" },    { "dfrac", "frac" }, { "^\\circ", "" }, { "^{\\circ}", "" }, { "\\mathrm{th}", "" },
+    { "{,}", "" },          { "\\ldots", "" },   { "\\dots", "" },  { "\"", "" },        { ",\\text{and}", "," },
+    { "\\text{and}", "," }, { "\\%", "" },       { "%", "" },
 };
 
 static bool
@@ -39,7 +41,8 @@ s_drop_word(latex_t *text, const char *word)
         if (!next)
             return;
         size_t at = (size_t) (next - text->text), behind = at + bytes;
-        bool whole = (at == 0 || !s_letter(text->text[at - 1])) && (behind == text->bytes || !s_letter(text->text[behind]));
+        bool whole =
+            (at == 0 || !s_letter(text->text[at - 1])) && (behind == text->bytes || !s_letter(text->text[behind]));
         from = whole ? at : behind;
         if (!whole)
             continue;
@@ -119,7 +122,7 @@ s_normal(span_t span)
 {
     size_t equals = verl_span_rfind(span, "=");
     if (equals != SIZE_MAX)
-        span = (span_t) { span.at + equals + 1, span.bytes - equals - 1 };
+        span = (span_t){ span.at + equals + 1, span.bytes - equals - 1 };
     latex_t text = verl_latex_of(verl_span_trim(span));
     for (size_t i = 0; i < sizeof s_edits / sizeof s_edits[0]; i++)
         verl_latex_replace(&text, s_edits[i][0], s_edits[i][1]);
@@ -146,28 +149,29 @@ s_equivalent(span_t given, span_t answer)
 {
     latex_t x = s_normal(given), y = s_normal(answer);
     span_t a = { x.text, x.bytes };
-    bool same = !x.failed && !y.failed
-        && (verl_span_equal(a, (span_t) { y.text, y.bytes }) || verl_span_equal(a, verl_span_trim(answer)));
+    bool same = !x.failed && !y.failed &&
+                (verl_span_equal(a, (span_t){ y.text, y.bytes }) || verl_span_equal(a, verl_span_trim(answer)));
     free(x.text);
     free(y.text);
     return same;
 }
 
-// What follows `answer`, white space, a colon, white space, at `at`, up to the end of its line; empty where it is not so.
+// What follows `answer`, white space, a colon, white space, at `at`, up to the end of its line; empty where it is not
+// so.
 static span_t
 s_answer_line(span_t text, size_t at)
 {
     static const char word[] = "answer";
     if (text.bytes - at < sizeof word - 1 || strncasecmp(text.at + at, word, sizeof word - 1) != 0)
-        return (span_t) { text.at, 0 };
+        return (span_t){ text.at, 0 };
     span_t rest = { text.at + at + sizeof word - 1, text.bytes - at - (sizeof word - 1) };
     while (rest.bytes > 0 && memchr(" \t\r\n\f\v", *rest.at, 6))
         rest.at++, rest.bytes--;
     if (rest.bytes == 0 || *rest.at != ':')
-        return (span_t) { text.at, 0 };
-    rest = verl_span_trim((span_t) { rest.at + 1, rest.bytes - 1 });
+        return (span_t){ text.at, 0 };
+    rest = verl_span_trim((span_t){ rest.at + 1, rest.bytes - 1 });
     const char *newline = memchr(rest.at, '\n', rest.bytes);
-    return (span_t) { rest.at, newline ? (size_t) (newline - rest.at) : rest.bytes };
+    return (span_t){ rest.at, newline ? (size_t) (newline - rest.at) : rest.bytes };
 }
 
 // The content of the last \boxed{…} with balanced braces; false where there is none.
@@ -181,7 +185,7 @@ s_boxed(span_t text, span_t *content)
     for (size_t i = at + sizeof open - 1; i < text.bytes; i++) {
         depth += text.at[i] == '{';
         depth -= text.at[i] == '}';
-        *content = (span_t) { text.at + at + sizeof open - 1, i - at - (sizeof open - 1) };
+        *content = (span_t){ text.at + at + sizeof open - 1, i - at - (sizeof open - 1) };
         if (depth == 0)
             return true;
     }

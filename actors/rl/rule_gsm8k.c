@@ -1,4 +1,5 @@
-// rule_gsm8k.c: grade-school mathematics: the answer after `#### `, or the last number; both of the last 300 characters.
+// rule_gsm8k.c: grade-school mathematics: the answer after `#### `, or the last number; both of the last 300
+// characters.
 //
 // Strict: `####`, one space, an optional minus, then digits, dots and commas; the last such, with commas and dollars
 // taken out, has to be the answer. Flexible: the last run of an optional minus, digits, dots and commas that is not a
@@ -58,22 +59,22 @@ verl_rule_gsm8k(const verl_rule_t *self, const verl_rule_input_t *input, verl_ru
             continue;
         size_t bytes = s_number(text, i + sizeof mark - 1);
         if (bytes > 0)
-            last = (span_t) { text.at + i + sizeof mark - 1, bytes };
+            last = (span_t){ text.at + i + sizeof mark - 1, bytes };
     }
     s_settle(self, last.bytes > 0, last.bytes > 0 && s_same(last, verl_span_answer(input)), result);
     return 0;
 }
 
 int
-verl_rule_gsm8k_flexible(const verl_rule_t *self, const verl_rule_input_t *input, verl_rule_result_t *result, char *error,
-                         size_t error_size)
+verl_rule_gsm8k_flexible(const verl_rule_t *self, const verl_rule_input_t *input, verl_rule_result_t *result,
+                         char *error, size_t error_size)
 {
     (void) error, (void) error_size;
     span_t text = verl_span_tail(verl_span_response(input), TAIL), last = { "", 0 };
     for (size_t i = 0; i < text.bytes;) {
         size_t bytes = s_number(text, i);
         if (bytes > 1 || (bytes == 1 && text.at[i] != '.'))
-            last = (span_t) { text.at + i, bytes };
+            last = (span_t){ text.at + i, bytes };
         i += bytes > 0 ? bytes : 1;
     }
     s_settle(self, last.bytes > 0, last.bytes > 0 && verl_span_equal(last, verl_span_answer(input)), result);

@@ -10,13 +10,13 @@
 // Bytes of somebody else's text.
 typedef struct span {
     const char *at;
-    size_t      bytes;
+    size_t bytes;
 } span_t;
 
 struct verl_rule {
     const verl_rule_kind_t *kind;
-    verl_rule_options_t     options;        // its texts are the rule's own
-    pcre2_code             *code;           // of options.pattern, or NULL
+    verl_rule_options_t options; // its texts are the rule's own
+    pcre2_code *code;            // of options.pattern, or NULL
 };
 
 // Judges one response: fills *result, which comes zeroed. 0 or -1 with a sentence.
@@ -24,8 +24,8 @@ typedef int (*rule_function_t)(const verl_rule_t *self, const verl_rule_input_t 
                                char *error, size_t error_size);
 
 struct verl_rule_kind {
-    const char     *name, *about;
-    unsigned        needs;
+    const char *name, *about;
+    unsigned needs;
     rule_function_t judge;
 };
 
@@ -43,7 +43,7 @@ pcre2_code *verl_rule_compile(const char *pattern, char *error, size_t error_siz
 static inline span_t
 verl_span(const char *at, size_t bytes)
 {
-    return (span_t) { at ? at : "", at ? bytes : 0 };
+    return (span_t){ at ? at : "", at ? bytes : 0 };
 }
 
 static inline span_t

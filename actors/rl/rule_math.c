@@ -16,7 +16,7 @@ s_boxed(span_t text, span_t *content)
     if (at != SIZE_MAX) {
         at += sizeof spaced - 1;
         const char *dollar = memchr(text.at + at, '$', text.bytes - at);
-        *content = (span_t) { text.at + at, (dollar ? (size_t) (dollar - text.at) : text.bytes) - at };
+        *content = (span_t){ text.at + at, (dollar ? (size_t) (dollar - text.at) : text.bytes) - at };
         return true;
     }
     at = verl_span_rfind(text, "\\boxed");
@@ -27,7 +27,7 @@ s_boxed(span_t text, span_t *content)
         depth += text.at[i] == '{';
         depth -= text.at[i] == '}';
         if (depth == 0) {
-            *content = (span_t) { text.at + begin, i - begin };
+            *content = (span_t){ text.at + begin, i - begin };
             return true;
         }
     }
@@ -135,8 +135,8 @@ static void
 s_drop_commands(latex_t *text)
 {
     static const char *const edits[][2] = {
-        { "\n", "" }, { "\\!", "" }, { "\\\\", "\\" }, { "tfrac", "frac" }, { "dfrac", "frac" }, { "\\left", "" },
-        { "\\right", "" }, { "^{\\circ}", "" }, { "^\\circ", "" }, { "\\$", "" },
+        { "\n", "" },     { "\\!", "" },     { "\\\\", "\\" },    { "tfrac", "frac" }, { "dfrac", "frac" },
+        { "\\left", "" }, { "\\right", "" }, { "^{\\circ}", "" }, { "^\\circ", "" },   { "\\$", "" },
     };
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; i++)
         verl_latex_replace(text, edits[i][0], edits[i][1]);
@@ -174,7 +174,7 @@ s_equivalent(span_t a, span_t b)
 {
     latex_t x = s_normal(a), y = s_normal(b);
     bool same = x.failed || y.failed ? verl_span_equal(a, b)
-        : verl_span_equal((span_t) { x.text, x.bytes }, (span_t) { y.text, y.bytes });
+                                     : verl_span_equal((span_t){ x.text, x.bytes }, (span_t){ y.text, y.bytes });
     free(x.text);
     free(y.text);
     return same;

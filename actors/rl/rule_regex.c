@@ -2,18 +2,19 @@
 //
 // A pattern may cost more than anybody wants to wait. Each step of the matcher is counted (a callout before every item
 // of the pattern, and the bytes stepped over since the last), over all matches of a response together; PCRE2's own
-// limits stand behind that. So a catastrophic pattern is an error of its row after a bounded time, on every machine alike.
+// limits stand behind that. So a catastrophic pattern is an error of its row after a bounded time, on every machine
+// alike.
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "actors/rl/rule_list.h"
 
-#define HEAP_LIMIT 65536                    // KiB that one match may take
+#define HEAP_LIMIT 65536 // KiB that one match may take
 
 // The steps that one response has left.
 typedef struct budget {
     int64_t left;
-    size_t  start, position;                // of the last callout
+    size_t start, position; // of the last callout
 } budget_t;
 
 pcre2_code *
@@ -49,8 +50,8 @@ s_found(pcre2_match_data *data, span_t text)
     const size_t *ends = pcre2_get_ovector_pointer(data);
     size_t group = pcre2_get_ovector_count(data) > 1 ? 1 : 0, begin = ends[2 * group], end = ends[2 * group + 1];
     if (begin == PCRE2_UNSET || begin > end)
-        return (span_t) { text.at, 0 };
-    return (span_t) { text.at + begin, end - begin };
+        return (span_t){ text.at, 0 };
+    return (span_t){ text.at + begin, end - begin };
 }
 
 // Finds the last match that is not empty. 1 and *found, 0 where there is none, or PCRE2's error.
@@ -68,7 +69,7 @@ s_last_match(const verl_rule_t *self, span_t text, pcre2_match_data *data, pcre2
         size_t end = pcre2_get_ovector_pointer(data)[1];
         *found = s_found(data, text);
         any = 1;
-        at = end > at ? end : at + 1;                       // \K can end a match where it was looked for
+        at = end > at ? end : at + 1; // \K can end a match where it was looked for
         while (at < text.bytes && ((unsigned char) text.at[at] & 0xC0) == 0x80)
             at++;
     }
@@ -101,9 +102,10 @@ verl_rule_regex(const verl_rule_t *self, const verl_rule_input_t *input, verl_ru
     span_t text = verl_span_response(input), found = { "", 0 };
     int status = s_search(self, text, &found);
     if (status == PCRE2_ERROR_MATCHLIMIT || status == PCRE2_ERROR_HEAPLIMIT || status == PCRE2_ERROR_DEPTHLIMIT) {
-        snprintf(error, error_size, "row %" PRId64 ": the pattern takes more than %" PRId64 " steps on a response of %zu "
-                 "bytes: write it without nested repeats, or raise match_limit", input->row, self->options.match_limit,
-                 text.bytes);
+        snprintf(error, error_size,
+                 "row %" PRId64 ": the pattern takes more than %" PRId64 " steps on a response of %zu "
+                 "bytes: write it without nested repeats, or raise match_limit",
+                 input->row, self->options.match_limit, text.bytes);
         return -1;
     }
     if (status < 0) {

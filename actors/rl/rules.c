@@ -7,8 +7,8 @@
 #include "actors/rl/rule_list.h"
 
 static const verl_rule_kind_t s_kinds[] = {
-    { "exact", "1 where the response is the answer, byte for byte (white space around them aside)", VERL_RULE_NEEDS_ANSWER,
-      verl_rule_exact },
+    { "exact", "1 where the response is the answer, byte for byte (white space around them aside)",
+      VERL_RULE_NEEDS_ANSWER, verl_rule_exact },
     { "regex", "1 where the last match of a pattern gives the answer (its first group, or all of it)",
       VERL_RULE_NEEDS_ANSWER | VERL_RULE_NEEDS_PATTERN, verl_rule_regex },
     { "gsm8k", "1 where the last `#### NUMBER` within the last 300 characters is the answer, commas and $ aside",
@@ -26,7 +26,7 @@ static const verl_rule_kind_t s_kinds[] = {
 verl_rule_options_t
 verl_rule_defaults(void)
 {
-    return (verl_rule_options_t) { .match_limit = 10000000, .trim = true };
+    return (verl_rule_options_t){ .match_limit = 10000000, .trim = true };
 }
 
 const verl_rule_kind_t *
@@ -76,7 +76,8 @@ verl_rule_new(const verl_rule_kind_t *kind, const verl_rule_options_t *options, 
 {
     bool regex = kind->needs & VERL_RULE_NEEDS_PATTERN, failed = false;
     if (regex && (!options->pattern || !*options->pattern)) {
-        snprintf(error, error_size, "rule %s has no pattern: give one, as in pattern = \"answer: (\\\\d+)\"", kind->name);
+        snprintf(error, error_size, "rule %s has no pattern: give one, as in pattern = \"answer: (\\\\d+)\"",
+                 kind->name);
         return NULL;
     }
     if (regex && options->match_limit < 1) {
@@ -118,7 +119,7 @@ int
 verl_rule_judge(const verl_rule_t *self, const verl_rule_input_t *input, verl_rule_result_t *result, char *error,
                 size_t error_size)
 {
-    *result = (verl_rule_result_t) { 0 };
+    *result = (verl_rule_result_t){ 0 };
     return self->kind->judge(self, input, result, error, error_size);
 }
 
@@ -133,7 +134,8 @@ verl_span_trim(span_t span)
     return span;
 }
 
-// Bytes of the character that ends at `end`: back over at most three continuation bytes to a lead byte that asks for them.
+// Bytes of the character that ends at `end`: back over at most three continuation bytes to a lead byte that asks for
+// them.
 static size_t
 s_last_character(const char *text, size_t end)
 {
@@ -151,7 +153,7 @@ verl_span_tail(span_t span, size_t most)
     size_t begin = span.bytes;
     for (size_t count = 0; count < most && begin > 0; count++)
         begin -= s_last_character(span.at, begin);
-    return (span_t) { span.at + begin, span.bytes - begin };
+    return (span_t){ span.at + begin, span.bytes - begin };
 }
 
 size_t

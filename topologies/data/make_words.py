@@ -13,8 +13,8 @@ import json
 import os
 import random
 
-ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-        " eighteen nineteen").split()
+ONES = ("zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+        " seventeen eighteen nineteen").split()
 TENS = "_ _ twenty thirty forty fifty sixty seventy eighty ninety".split()
 NAMES = "Ann Ben Clara David Emma Felix Grace Henry Ida Jack".split()
 THINGS = "apples books coins marbles pencils shells stamps stones tickets cards".split()

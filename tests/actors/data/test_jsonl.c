@@ -81,7 +81,8 @@ s_check_second(const char *text, const char *where, const char *word)
     cr_assert(set, "%s", s_error);
     verl_record_t *record = verl_jsonl_read(set, 1, s_error, sizeof s_error);
     cr_assert_null(record, "read: %s", text);
-    cr_assert(strstr(s_error, where) && strstr(s_error, word), "\"%s\" does not say %s and \"%s\"", s_error, where, word);
+    cr_assert(strstr(s_error, where) && strstr(s_error, word), "\"%s\" does not say %s and \"%s\"", s_error, where,
+              word);
     verl_jsonl_destroy(&set);
     cr_assert_null(set);
 }
@@ -124,7 +125,7 @@ Test(jsonl, later_records_may_write_integers_for_reals)
     verl_record_t *record = verl_jsonl_read(set, 1, s_error, sizeof s_error);
     cr_assert(record && record->values[0].real == 2.0f && record->values[1].count == 0, "%s", s_error);
     verl_jsonl_release(&record);
-    record = verl_jsonl_read(set, 2, s_error, sizeof s_error);                  // fields in another order
+    record = verl_jsonl_read(set, 2, s_error, sizeof s_error); // fields in another order
     cr_assert(record && record->values[0].real == -1.0f && record->values[1].reals[0] == 3.0f, "%s", s_error);
     verl_jsonl_release(&record);
     verl_jsonl_destroy(&set);
@@ -132,7 +133,8 @@ Test(jsonl, later_records_may_write_integers_for_reals)
 
 Test(jsonl, a_list_that_is_empty_first_gets_its_type_later)
 {
-    verl_jsonl_t *set = s_open("{\"l\":[],\"m\":[],\"n\":[]}\n{\"l\":[],\"m\":[1],\"n\":[]}\n{\"l\":[0.5],\"m\":[],\"n\":[]}\n");
+    verl_jsonl_t *set =
+        s_open("{\"l\":[],\"m\":[],\"n\":[]}\n{\"l\":[],\"m\":[1],\"n\":[]}\n{\"l\":[0.5],\"m\":[],\"n\":[]}\n");
     cr_assert(set, "%s", s_error);
     cr_assert_eq(verl_jsonl_schema(set)->fields[0].type, VERL_FIELD_F32_LIST);
     cr_assert_eq(verl_jsonl_schema(set)->fields[1].type, VERL_FIELD_I32_LIST);
@@ -250,8 +252,10 @@ Test(jsonl, messages_are_checked)
     s_check_refused("{\"p\":[{\"content\":\"x\"}]}\n", "1: field \"p\": message 0 has no \"role\"", "role");
     s_check_refused("{\"p\":[{\"role\":\"user\",\"content\":\"x\"},{\"role\":3,\"content\":\"x\"}]}\n",
                     "1: field \"p\": the role of message 1", "user");
-    s_check_refused("{\"p\":[{\"role\":\"user\",\"content\":[]}]}\n", "1: field \"p\": the content of message 0", "string");
-    s_check_refused("{\"p\":[{\"role\":\"user\",\"content\":\"x\"},7]}\n", "1: field \"p\": message 1 is no object", "role");
+    s_check_refused("{\"p\":[{\"role\":\"user\",\"content\":[]}]}\n", "1: field \"p\": the content of message 0",
+                    "string");
+    s_check_refused("{\"p\":[{\"role\":\"user\",\"content\":\"x\"},7]}\n", "1: field \"p\": message 1 is no object",
+                    "role");
 }
 
 Test(jsonl, later_records_that_differ_are_refused_with_their_line)

@@ -14,7 +14,8 @@ s_parse(const char *text)
 
 Test(messages, roles_and_contents_arrive_in_order)
 {
-    verl_messages_t *m = s_parse("[{\"role\":\"system\",\"content\":\"\"},{\"role\":\"user\",\"content\":\"hi\",\"name\":\"x\"}]");
+    verl_messages_t *m =
+        s_parse("[{\"role\":\"system\",\"content\":\"\"},{\"role\":\"user\",\"content\":\"hi\",\"name\":\"x\"}]");
     cr_assert(m, "%s", s_error);
     cr_assert_eq(m->count, 2);
     cr_assert_str_eq(m->items[0].role, "system");
@@ -38,7 +39,10 @@ Test(messages, plain_text_is_told_apart)
 
 Test(messages, what_is_no_conversation_is_refused)
 {
-    const char *wrong[][2] = { { "[]", "no messages" }, { "{}", "no messages" }, { "[", "not JSON" }, { "[1]", "no object" },
+    const char *wrong[][2] = { { "[]", "no messages" },
+                               { "{}", "no messages" },
+                               { "[", "not JSON" },
+                               { "[1]", "no object" },
                                { "[{\"role\":\"\",\"content\":\"\"}]", "role of message 0" },
                                { "[{\"role\":\"u\",\"role\":\"v\",\"content\":\"\"}]", "not JSON" } };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {

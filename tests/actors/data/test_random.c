@@ -18,13 +18,13 @@ s_check_block(const uint32_t counter[4], const uint32_t key[2], const uint32_t e
 
 Test(random, philox_gives_the_published_answers)
 {
-    s_check_block((uint32_t[]) { 0, 0, 0, 0 }, (uint32_t[]) { 0, 0 },
-                  (uint32_t[]) { 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 });
-    s_check_block((uint32_t[]) { ~0u, ~0u, ~0u, ~0u }, (uint32_t[]) { ~0u, ~0u },
-                  (uint32_t[]) { 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd });
-    s_check_block((uint32_t[]) { 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
-                  (uint32_t[]) { 0xa4093822, 0x299f31d0 },
-                  (uint32_t[]) { 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 });
+    s_check_block((uint32_t[]){ 0, 0, 0, 0 }, (uint32_t[]){ 0, 0 },
+                  (uint32_t[]){ 0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8 });
+    s_check_block((uint32_t[]){ ~0u, ~0u, ~0u, ~0u }, (uint32_t[]){ ~0u, ~0u },
+                  (uint32_t[]){ 0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd });
+    s_check_block((uint32_t[]){ 0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344 },
+                  (uint32_t[]){ 0xa4093822, 0x299f31d0 },
+                  (uint32_t[]){ 0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1 });
 }
 
 Test(random, a_stream_is_a_function_of_its_name)
@@ -37,10 +37,14 @@ Test(random, a_stream_is_a_function_of_its_name)
 Test(random, each_part_of_the_name_makes_another_stream)
 {
     verl_random_t streams[] = {
-        verl_random_stream(7, "generate", 3, 5),          verl_random_stream(8, "generate", 3, 5),
-        verl_random_stream(7, "reward", 3, 5),            verl_random_stream(7, "generate", 4, 5),
-        verl_random_stream(7, "generate", 3, 6),          verl_random_stream(7, "generate", 3 + ((int64_t) 1 << 32), 5),
-        verl_random_stream(7, "generate", 3, 5 + ((int64_t) 1 << 32)), verl_random_stream(7, NULL, 3, 5),
+        verl_random_stream(7, "generate", 3, 5),
+        verl_random_stream(8, "generate", 3, 5),
+        verl_random_stream(7, "reward", 3, 5),
+        verl_random_stream(7, "generate", 4, 5),
+        verl_random_stream(7, "generate", 3, 6),
+        verl_random_stream(7, "generate", 3 + ((int64_t) 1 << 32), 5),
+        verl_random_stream(7, "generate", 3, 5 + ((int64_t) 1 << 32)),
+        verl_random_stream(7, NULL, 3, 5),
     };
     uint64_t first[8];
     for (int i = 0; i < 8; i++) {

@@ -94,10 +94,10 @@ s_check_refused(verl_sampler_t sampler, const char *word)
 Test(sampler, what_makes_no_sense_is_refused)
 {
     char error[256] = "";
-    cr_assert_eq(verl_sampler_check(&(verl_sampler_t) { .records = 1, .rows = 1 }, error, sizeof error), 0);
-    s_check_refused((verl_sampler_t) { .records = 0, .rows = 1 }, "no records");
-    s_check_refused((verl_sampler_t) { .records = 1, .rows = 0 }, "rows is 0");
-    s_check_refused((verl_sampler_t) { .records = 1, .rows = 1, .epochs = -1 }, "epochs is -1");
-    s_check_refused((verl_sampler_t) { .records = 3, .rows = 4, .drop_last = true }, "drop_last");
-    s_check_refused((verl_sampler_t) { .records = 3, .rows = 4, .epochs = INT64_MAX }, "epochs");
+    cr_assert_eq(verl_sampler_check(&(verl_sampler_t){ .records = 1, .rows = 1 }, error, sizeof error), 0);
+    s_check_refused((verl_sampler_t){ .records = 0, .rows = 1 }, "no records");
+    s_check_refused((verl_sampler_t){ .records = 1, .rows = 0 }, "rows is 0");
+    s_check_refused((verl_sampler_t){ .records = 1, .rows = 1, .epochs = -1 }, "epochs is -1");
+    s_check_refused((verl_sampler_t){ .records = 3, .rows = 4, .drop_last = true }, "drop_last");
+    s_check_refused((verl_sampler_t){ .records = 3, .rows = 4, .epochs = INT64_MAX }, "epochs");
 }

@@ -78,7 +78,8 @@ Test(samples, words_hold_out_what_they_say)
 Test(samples, answers_of_addition_are_right)
 {
     verl_jsonl_t *set = s_open("addition-train.jsonl");
-    int64_t prompt = verl_schema_find(verl_jsonl_schema(set), "prompt"), answer = verl_schema_find(verl_jsonl_schema(set), "answer");
+    int64_t prompt = verl_schema_find(verl_jsonl_schema(set), "prompt"),
+            answer = verl_schema_find(verl_jsonl_schema(set), "answer");
     for (int64_t i = 0; i < verl_jsonl_records(set); i += 7) {
         verl_record_t *record = verl_jsonl_read(set, i, s_error, sizeof s_error);
         char *rest;

@@ -54,21 +54,21 @@ Test(advantage, golden_gae)
     verl_advantage_options_t options = verl_advantage_defaults();
     float advantages[6], returns[6];
     s_run("gae", &options, &input, advantages, returns);
-    s_check_all("advantages", advantages, (double[]) { .978268504, .672559597, .366850691, -1.467402747, -.550276028,
-                                                       -1.773111653 }, 6, 1e-6);
-    s_check_all("returns", returns, (double[]) { 1, 1, 1, .5, .5, .9 }, 6, 1e-6);
+    s_check_all("advantages", advantages,
+                (double[]){ .978268504, .672559597, .366850691, -1.467402747, -.550276028, -1.773111653 }, 6, 1e-6);
+    s_check_all("returns", returns, (double[]){ 1, 1, 1, .5, .5, .9 }, 6, 1e-6);
     options.whiten = false;
     s_run("gae", &options, &input, advantages, returns);
-    s_check_all("raw", advantages, (double[]) { .9, .8, .7, .1, .4, 0 }, 6, 1e-6);
+    s_check_all("raw", advantages, (double[]){ .9, .8, .7, .1, .4, 0 }, 6, 1e-6);
 }
 
 Test(advantage, golden_groups)
 {
     verl_advantage_options_t plain = verl_advantage_defaults();
     plain.norm_by_std = false;
-    s_check_five("grpo", NULL, (double[]) { 1.154698538, -.577349269, -.577349269, .707104781, -.707104781 });
-    s_check_five("grpo", &plain, (double[]) { 2. / 3, -1. / 3, -1. / 3, .25, -.25 });
-    s_check_five("rloo", NULL, (double[]) { 1, -.5, -.5, .5, -.5 });
+    s_check_five("grpo", NULL, (double[]){ 1.154698538, -.577349269, -.577349269, .707104781, -.707104781 });
+    s_check_five("grpo", &plain, (double[]){ 2. / 3, -1. / 3, -1. / 3, .25, -.25 });
+    s_check_five("rloo", NULL, (double[]){ 1, -.5, -.5, .5, -.5 });
 }
 
 Test(advantage, golden_singletons)
@@ -83,7 +83,7 @@ Test(advantage, golden_singletons)
     cr_assert_float_eq(advantage, .7, 1e-7);
     s_run("opo", NULL, &input, &advantage, NULL);
     cr_assert_float_eq(advantage, .7, 1e-7);
-    s_run("reinforce_plus_plus_baseline", NULL, &input, &advantage, NULL);      // one token has no variance
+    s_run("reinforce_plus_plus_baseline", NULL, &input, &advantage, NULL); // one token has no variance
     cr_assert_float_eq(advantage, 0, 1e-6);
 }
 
@@ -108,10 +108,10 @@ Test(advantage, best_of_a_group_gets_its_lead)
     verl_advantage_options_t options = verl_advantage_defaults();
     float advantages[5];
     s_run("grpo_passk", &options, &input, advantages, NULL);
-    s_check_all("passk", advantages, (double[]) { 1 / (1 + 1e-6), 0, 0, 0, 0 }, 5, 1e-6);
+    s_check_all("passk", advantages, (double[]){ 1 / (1 + 1e-6), 0, 0, 0, 0 }, 5, 1e-6);
     options.norm_by_std = false;
     s_run("grpo_passk", &options, &input, advantages, NULL);
-    s_check_all("passk", advantages, (double[]) { 1, 0, 0, 0, 0 }, 5, 1e-6);
+    s_check_all("passk", advantages, (double[]){ 1, 0, 0, 0, 0 }, 5, 1e-6);
 }
 
 Test(advantage, opo_weighs_the_mean_by_length)
@@ -120,16 +120,16 @@ Test(advantage, opo_weighs_the_mean_by_length)
     const float score[] = { 1, 0 };
     verl_advantage_input_t input = { .rows = { 2, offsets, NULL }, .score = score, .group = group };
     float advantages[4];
-    s_run("opo", NULL, &input, advantages, NULL);                               // baseline (1 * 1 + 3 * 0) / 4
-    s_check_all("opo", advantages, (double[]) { .75, -.25, -.25, -.25 }, 4, 1e-7);
+    s_run("opo", NULL, &input, advantages, NULL); // baseline (1 * 1 + 3 * 0) / 4
+    s_check_all("opo", advantages, (double[]){ .75, -.25, -.25, -.25 }, 4, 1e-7);
 }
 
 Test(advantage, gpg_scales_up_for_rows_without_score)
 {
     verl_advantage_input_t input = { .rows = { 5, s_five, NULL }, .score = s_scores, .group = s_groups };
     float advantages[5];
-    s_run("gpg", NULL, &input, advantages, NULL);                               // 5 rows, 3 scores: alpha = 5 / 3
-    s_check_all("gpg", advantages, (double[]) { 10. / 9, -5. / 9, -5. / 9, 5. / 12, -5. / 12 }, 5, 1e-6);
+    s_run("gpg", NULL, &input, advantages, NULL); // 5 rows, 3 scores: alpha = 5 / 3
+    s_check_all("gpg", advantages, (double[]){ 10. / 9, -5. / 9, -5. / 9, 5. / 12, -5. / 12 }, 5, 1e-6);
 }
 
 Test(advantage, reinforce_passes_rewards_across_observations)
@@ -142,10 +142,10 @@ Test(advantage, reinforce_passes_rewards_across_observations)
     options.gamma = 0.5;
     float advantages[4], returns[4];
     s_run("reinforce_plus_plus", &options, &input, advantages, returns);
-    s_check_all("returns", returns, (double[]) { 1, 2, 0, 2 }, 4, 1e-7);
-    double deviation = sqrt(1. / 3);                                            // of 1, 2, 2 around 5/3, unbiased
-    s_check_all("advantages", advantages, (double[]) { (1 - 5. / 3) / deviation, (2 - 5. / 3) / deviation, 0,
-                                                       (2 - 5. / 3) / deviation }, 4, 1e-5);
+    s_check_all("returns", returns, (double[]){ 1, 2, 0, 2 }, 4, 1e-7);
+    double deviation = sqrt(1. / 3); // of 1, 2, 2 around 5/3, unbiased
+    s_check_all("advantages", advantages,
+                (double[]){ (1 - 5. / 3) / deviation, (2 - 5. / 3) / deviation, 0, (2 - 5. / 3) / deviation }, 4, 1e-5);
 }
 
 Test(advantage, remax_subtracts_the_greedy_score)
@@ -156,8 +156,8 @@ Test(advantage, remax_subtracts_the_greedy_score)
     verl_advantage_input_t input = { .rows = { 3, offsets, mask }, .score = score, .baseline = baseline };
     float advantages[4], returns[4];
     s_run("remax", NULL, &input, advantages, returns);
-    s_check_all("advantages", advantages, (double[]) { .75, 0, .75, -1 }, 4, 1e-7);
-    s_check_all("returns", returns, (double[]) { 1, 1, 1, 0 }, 4, 1e-7);
+    s_check_all("advantages", advantages, (double[]){ .75, 0, .75, -1 }, 4, 1e-7);
+    s_check_all("returns", returns, (double[]){ 1, 1, 1, 0 }, 4, 1e-7);
 }
 
 Test(advantage, a_score_stands_on_the_last_counted_token)
@@ -171,7 +171,7 @@ Test(advantage, a_score_stands_on_the_last_counted_token)
     options.gamma = 0.5;
     float advantages[3];
     s_run("gae", &options, &input, advantages, NULL);
-    s_check_all("gae", advantages, (double[]) { 1, 2, 0 }, 3, 1e-7);
+    s_check_all("gae", advantages, (double[]){ 1, 2, 0 }, 3, 1e-7);
 }
 
 Test(advantage, every_estimator_lives_with_empty_and_masked_rows)
@@ -181,7 +181,11 @@ Test(advantage, every_estimator_lives_with_empty_and_masked_rows)
     const uint8_t mask[] = { 1, 1, 0, 0 };
     const float score[] = { 1, 0, 0, 0 }, values[] = { 0, 0, NAN, 0 }, baseline[] = { 0, 0, 0, 0 };
     verl_advantage_input_t input = {
-        .rows = { 4, offsets, mask }, .score = score, .group = group, .values = values, .baseline = baseline,
+        .rows = { 4, offsets, mask },
+        .score = score,
+        .group = group,
+        .values = values,
+        .baseline = baseline,
     };
     for (size_t i = 0; verl_estimator_at(i); i++) {
         float advantages[5] = { [4] = 77 }, returns[5] = { [4] = 77 };
@@ -189,8 +193,8 @@ Test(advantage, every_estimator_lives_with_empty_and_masked_rows)
         cr_assert(advantages[4] == 77 && returns[4] == 77);
         for (int t = 0; t < 4; t++)
             cr_assert(isfinite(advantages[t]) && isfinite(returns[t]));
-        if (strcmp(verl_estimator_name(verl_estimator_at(i)), "grpo") == 0)     // empty rows count in mean and deviation
-            s_check_all("grpo", advantages, (double[]) { 1.499997, 1.499997, 0, 0 }, 4, 1e-5);
+        if (strcmp(verl_estimator_name(verl_estimator_at(i)), "grpo") == 0) // empty rows count in mean and deviation
+            s_check_all("grpo", advantages, (double[]){ 1.499997, 1.499997, 0, 0 }, 4, 1e-5);
     }
 }
 
@@ -199,8 +203,9 @@ Test(advantage, nothing_at_all_is_no_error)
     const int64_t offsets[] = { 0 };
     float none[1] = { 77 };
     for (size_t i = 0; verl_estimator_at(i); i++) {
-        verl_advantage_input_t input = { .rows = { 0, offsets, NULL }, .score = none, .group = offsets, .values = none,
-                                         .baseline = none };
+        verl_advantage_input_t input = {
+            .rows = { 0, offsets, NULL }, .score = none, .group = offsets, .values = none, .baseline = none
+        };
         s_run(verl_estimator_name(verl_estimator_at(i)), NULL, &input, none, NULL);
         cr_assert_eq(none[0], 77);
     }
@@ -225,10 +230,11 @@ Test(advantage, the_order_of_rows_does_not_matter)
     }
     const char *names[] = { "grpo", "rloo", "gpg", "grpo_passk" };
     for (size_t n = 0; n < 4; n++) {
-        s_run(names[n], NULL, &(verl_advantage_input_t) { .rows = { ROWS, offsets, NULL }, .score = score, .group = group },
-              one, NULL);
-        s_run(names[n], NULL, &(verl_advantage_input_t) { .rows = { ROWS, offsets, NULL }, .score = shuffled,
-                                                          .group = shuffled_group }, other, NULL);
+        s_run(names[n], NULL,
+              &(verl_advantage_input_t){ .rows = { ROWS, offsets, NULL }, .score = score, .group = group }, one, NULL);
+        s_run(names[n], NULL,
+              &(verl_advantage_input_t){ .rows = { ROWS, offsets, NULL }, .score = shuffled, .group = shuffled_group },
+              other, NULL);
         for (int64_t i = 0; i < ROWS; i++)
             cr_assert_eq(other[i], one[order[i]], "%s: row %ld", names[n], (long) i);
     }
@@ -267,8 +273,9 @@ s_check_refused(const char *name, verl_advantage_input_t input, const char *word
     float advantages[8];
     verl_advantage_options_t options = verl_advantage_defaults();
     s_error[0] = 0;
-    cr_assert_eq(verl_advantage_compute(verl_estimator_find(name), &options, &input, advantages, NULL, s_error,
-                                        sizeof s_error), -1, "%s took it", name);
+    cr_assert_eq(
+        verl_advantage_compute(verl_estimator_find(name), &options, &input, advantages, NULL, s_error, sizeof s_error),
+        -1, "%s took it", name);
     cr_assert(strstr(s_error, word), "\"%s\" does not say \"%s\"", s_error, word);
 }
 
@@ -277,19 +284,28 @@ Test(advantage, wrong_inputs_are_refused_with_their_row)
     const int64_t falling[] = { 0, 3, 2 };
     const float bad[] = { 1, 0, NAN, 1, 0 }, infinite[] = { 0, 0, 0, INFINITY, 0 };
     verl_ragged_t five = { 5, s_five, NULL };
-    s_check_refused("grpo", (verl_advantage_input_t) { .rows = five, .score = bad, .group = s_groups }, "score of row 2 is nan");
-    s_check_refused("reinforce_plus_plus", (verl_advantage_input_t) { .rows = five, .token_rewards = infinite }, "row 3, token 0");
-    s_check_refused("gae", (verl_advantage_input_t) { .rows = five, .score = s_scores, .values = bad }, "value of row 2");
-    s_check_refused("remax", (verl_advantage_input_t) { .rows = five, .score = s_scores, .baseline = bad }, "baseline of row 2");
-    s_check_refused("grpo", (verl_advantage_input_t) { .rows = five, .score = s_scores }, "group");
-    s_check_refused("gae", (verl_advantage_input_t) { .rows = five, .score = s_scores }, "values");
-    s_check_refused("remax", (verl_advantage_input_t) { .rows = five, .score = s_scores }, "baseline");
-    s_check_refused("grpo", (verl_advantage_input_t) { .rows = five, .group = s_groups }, "one of the two");
-    s_check_refused("grpo", (verl_advantage_input_t) { .rows = five, .score = s_scores, .token_rewards = s_scores,
-                                                       .group = s_groups }, "one of the two");
-    s_check_refused("grpo", (verl_advantage_input_t) { .rows = { 2, falling, NULL }, .score = s_scores, .group = s_groups }, "row 1");
-    s_check_refused("grpo_passk", (verl_advantage_input_t) { .rows = { 4, s_five, NULL }, .score = s_scores,
-                                                             .group = s_groups }, "group of row 3 has 1 sample");
+    s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .score = bad, .group = s_groups },
+                    "score of row 2 is nan");
+    s_check_refused("reinforce_plus_plus", (verl_advantage_input_t){ .rows = five, .token_rewards = infinite },
+                    "row 3, token 0");
+    s_check_refused("gae", (verl_advantage_input_t){ .rows = five, .score = s_scores, .values = bad },
+                    "value of row 2");
+    s_check_refused("remax", (verl_advantage_input_t){ .rows = five, .score = s_scores, .baseline = bad },
+                    "baseline of row 2");
+    s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "group");
+    s_check_refused("gae", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "values");
+    s_check_refused("remax", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "baseline");
+    s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .group = s_groups }, "one of the two");
+    s_check_refused(
+        "grpo",
+        (verl_advantage_input_t){ .rows = five, .score = s_scores, .token_rewards = s_scores, .group = s_groups },
+        "one of the two");
+    s_check_refused("grpo",
+                    (verl_advantage_input_t){ .rows = { 2, falling, NULL }, .score = s_scores, .group = s_groups },
+                    "row 1");
+    s_check_refused("grpo_passk",
+                    (verl_advantage_input_t){ .rows = { 4, s_five, NULL }, .score = s_scores, .group = s_groups },
+                    "group of row 3 has 1 sample");
 }
 
 Test(advantage, the_table_describes_itself)

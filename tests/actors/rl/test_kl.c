@@ -68,7 +68,7 @@ Test(kl, the_penalty_comes_off_counted_tokens_and_the_score_lands_on_the_last)
     float rewards[4];
     verl_ragged_t rows = { 3, offsets, mask };
     double mean = verl_kl_penalize(VERL_KL_K1, 0.1, &rows, old_lp, ref_lp, score, NULL, rewards);
-    cr_assert_float_eq(mean, -.25, 1e-12);                      // row 0: (.5 - 1) / 2; the others count nothing
+    cr_assert_float_eq(mean, -.25, 1e-12); // row 0: (.5 - 1) / 2; the others count nothing
     cr_assert_float_eq(rewards[0], -.05, 1e-7);
     cr_assert_float_eq(rewards[1], 1.1, 1e-6);
     cr_assert_eq(rewards[2], 0);

@@ -64,8 +64,9 @@ Test(metrics, what_does_not_fit_is_refused)
 Test(metrics, not_a_number_is_not_hidden)
 {
     verl_metrics_t metrics = { 0 };
-    verl_metrics_of_values(&metrics, "v", (float[]) { 1, NAN, 2 }, 3);
-    cr_assert(isnan(s_value(&metrics, "v/mean")) && isnan(s_value(&metrics, "v/max")) && isnan(s_value(&metrics, "v/min")));
+    verl_metrics_of_values(&metrics, "v", (float[]){ 1, NAN, 2 }, 3);
+    cr_assert(isnan(s_value(&metrics, "v/mean")) && isnan(s_value(&metrics, "v/max")) &&
+              isnan(s_value(&metrics, "v/min")));
 }
 
 Test(metrics, values_tokens_and_lengths)
@@ -95,5 +96,5 @@ Test(metrics, explained_variance)
     verl_ragged_t rows = { 1, offsets, mask };
     cr_assert_float_eq(verl_explained_variance(&rows, perfect, returns), 1, 1e-12);
     cr_assert_float_eq(verl_explained_variance(&rows, mean, returns), 0, 2e-5);
-    cr_assert_eq(verl_explained_variance(&(verl_ragged_t) { 0, offsets, NULL }, perfect, returns), 0);
+    cr_assert_eq(verl_explained_variance(&(verl_ragged_t){ 0, offsets, NULL }, perfect, returns), 0);
 }

@@ -31,7 +31,7 @@ s_judge(const verl_rule_t *rule, const char *response, const char *answer)
 // A response, the answer, the score that is due.
 typedef struct probe {
     const char *response, *answer;
-    double      score;
+    double score;
 } probe_t;
 
 static void
@@ -47,16 +47,16 @@ s_check(const char *name, const char *pattern, const probe_t *probes, size_t cou
     cr_assert_null(rule);
 }
 
-#define CHECK(name, pattern, ...)                                                    \
-    do {                                                                             \
-        const probe_t probes_[] = { __VA_ARGS__ };                                   \
-        s_check(name, pattern, probes_, sizeof probes_ / sizeof probes_[0]);         \
+#define CHECK(name, pattern, ...)                                            \
+    do {                                                                     \
+        const probe_t probes_[] = { __VA_ARGS__ };                           \
+        s_check(name, pattern, probes_, sizeof probes_ / sizeof probes_[0]); \
     } while (0)
 
 Test(rules, exact)
 {
-    CHECK("exact", NULL, { "85", "85", 1 }, { " 85\n", "85", 1 }, { "85", " 85 ", 1 }, { "8 5", "85", 0 }, { "850", "85", 0 },
-          { "", "85", 0 }, { "", "", 1 }, { "85", "", 0 }, { "Paris", "paris", 0 });
+    CHECK("exact", NULL, { "85", "85", 1 }, { " 85\n", "85", 1 }, { "85", " 85 ", 1 }, { "8 5", "85", 0 },
+          { "850", "85", 0 }, { "", "85", 0 }, { "", "", 1 }, { "85", "", 0 }, { "Paris", "paris", 0 });
     verl_rule_options_t options = verl_rule_defaults();
     options.trim = false;
     verl_rule_t *rule = verl_rule_new(verl_rule_find("exact"), &options, s_error, sizeof s_error);
@@ -80,8 +80,9 @@ Test(rules, gsm8k_strict)
 {
     CHECK("gsm8k", NULL, { "so\n#### 72", "72", 1 }, { "#### 1,234", "1234", 1 }, { "####72", "72", 0 },
           { "#### $72", "72", 0 }, { "#### 72.", "72", 0 }, { "#### 72.0", "72", 0 }, { "#### 5 no #### 72", "72", 1 },
-          { "#### 72 no #### 5", "72", 0 }, { "#### -3", "-3", 1 }, { "#### -", "-", 0 }, { "", "72", 0 }, { "72", "72", 0 },
-          { "#### 72 apples", "72", 1 }, { "#### \xc3\xa9", "72", 0 }, { "####", "", 0 }, { "#### ", "", 0 });
+          { "#### 72 no #### 5", "72", 0 }, { "#### -3", "-3", 1 }, { "#### -", "-", 0 }, { "", "72", 0 },
+          { "72", "72", 0 }, { "#### 72 apples", "72", 1 }, { "#### \xc3\xa9", "72", 0 }, { "####", "", 0 },
+          { "#### ", "", 0 });
 }
 
 Test(rules, gsm8k_looks_at_the_last_300_characters)
@@ -105,9 +106,9 @@ Test(rules, gsm8k_looks_at_the_last_300_characters)
 
 Test(rules, gsm8k_flexible)
 {
-    CHECK("gsm8k_flexible", NULL, { "1,234", "1234", 0 }, { "72", "72", 1 }, { "####72", "72", 1 }, { "#### 72.", "72", 0 },
-          { "it is 5 or 72", "72", 1 }, { "72 . . .", "72", 1 }, { "-3", "-3", 1 }, { ".", ".", 0 }, { "", "", 0 },
-          { "no number", "72", 0 });
+    CHECK("gsm8k_flexible", NULL, { "1,234", "1234", 0 }, { "72", "72", 1 }, { "####72", "72", 1 },
+          { "#### 72.", "72", 0 }, { "it is 5 or 72", "72", 1 }, { "72 . . .", "72", 1 }, { "-3", "-3", 1 },
+          { ".", ".", 0 }, { "", "", 0 }, { "no number", "72", 0 });
 }
 
 Test(rules, format_score_is_for_answers_in_the_right_form)
@@ -115,7 +116,8 @@ Test(rules, format_score_is_for_answers_in_the_right_form)
     verl_rule_options_t options = verl_rule_defaults();
     options.format_score = 0.1;
     verl_rule_t *rule = verl_rule_new(verl_rule_find("gsm8k"), &options, s_error, sizeof s_error);
-    verl_rule_result_t wrong = s_judge(rule, "#### 5", "72"), none = s_judge(rule, "5", "72"), right = s_judge(rule, "#### 72", "72");
+    verl_rule_result_t wrong = s_judge(rule, "#### 5", "72"), none = s_judge(rule, "5", "72"),
+                       right = s_judge(rule, "#### 72", "72");
     cr_assert(wrong.score == 0.1f && wrong.format == 1 && wrong.correct == 0);
     cr_assert(none.score == 0 && none.format == 0 && none.correct == 0);
     cr_assert(right.score == 1 && right.format == 1 && right.correct == 1);
@@ -124,31 +126,39 @@ Test(rules, format_score_is_for_answers_in_the_right_form)
 
 Test(rules, math)
 {
-    CHECK("math", NULL, { "\\boxed{42}", "42", 1 }, { "\\boxed{\\frac12}", "\\frac{1}{2}", 1 }, { "\\boxed{0.5}", "\\frac{1}{2}", 1 },
-          { "\\boxed{1/2}", "\\frac{1}{2}", 1 }, { "\\boxed{x=5}", "5", 1 }, { "\\boxed{50\\%}", "50", 1 }, { "\\boxed{ 3 }", "3", 1 },
-          { "\\boxed{1} then \\boxed{2}", "2", 1 }, { "\\boxed{1} then \\boxed{2}", "1", 0 }, { "\\boxed{90^\\circ}", "90", 1 },
-          { "\\boxed{\\dfrac{3}{4}}", "\\frac{3}{4}", 1 }, { "\\boxed{.5}", "0.5", 1 }, { "\\boxed{\\sqrt3}", "\\sqrt{3}", 1 },
-          { "42", "42", 0 }, { "\\boxed{3", "3", 0 }, { "\\boxed{1,000}", "1000", 0 }, { "\\fbox{9}", "9", 0 });
+    CHECK("math", NULL, { "\\boxed{42}", "42", 1 }, { "\\boxed{\\frac12}", "\\frac{1}{2}", 1 },
+          { "\\boxed{0.5}", "\\frac{1}{2}", 1 }, { "\\boxed{1/2}", "\\frac{1}{2}", 1 }, { "\\boxed{x=5}", "5", 1 },
+          { "\\boxed{50\\%}", "50", 1 }, { "\\boxed{ 3 }", "3", 1 }, { "\\boxed{1} then \\boxed{2}", "2", 1 },
+          { "\\boxed{1} then \\boxed{2}", "1", 0 }, { "\\boxed{90^\\circ}", "90", 1 },
+          { "\\boxed{\\dfrac{3}{4}}", "\\frac{3}{4}", 1 }, { "\\boxed{.5}", "0.5", 1 },
+          { "\\boxed{\\sqrt3}", "\\sqrt{3}", 1 }, { "42", "42", 0 }, { "\\boxed{3", "3", 0 },
+          { "\\boxed{1,000}", "1000", 0 }, { "\\fbox{9}", "9", 0 });
 }
 
 Test(rules, math_notation)
 {
-    CHECK("math", NULL, { "\\boxed 7$ is it", "7", 1 }, { "\\boxed{\\left(1,\\!2\\right)}", "(1,2)", 1 }, { "\\boxed{5\\text{ cm}}", "5", 1 },
-          { "\\boxed{\\$5}", "5", 1 }, { "\\boxed{\\frac1{72}}", "\\frac{1}{72}", 1 }, { "\\boxed{-3/4}", "\\frac{-3}{4}", 1 },
-          { "\\boxed{a/b}", "a/b", 1 }, { "\\boxed{03/4}", "\\frac{03}{4}", 0 }, { "\\boxed{\\frac{a}{\\sqrt{2}}}", "\\frac{a}{\\sqrt2}", 1 },
-          { "\\boxed{\\frac}", "\\frac", 1 }, { "\\boxed{\\frac}", "x", 0 }, { "\\boxed{\\sqrt}", "\\sqrt", 1 }, { "\\boxed{\\frac3}", "3", 0 },
-          { "\\boxed{}", "", 1 }, { "\\boxed{}}", "", 1 }, { "\\boxed", "", 0 }, { "", "", 0 }, { "\\boxed{long=5}", "5", 0 },
-          { "\\boxed{\\frac\xc3\xa9" "2}", "\\frac{\xc3\xa9}{2}", 1 }, { "\\boxed{1\\text{ a}\\text{ b}}", "1", 0 },
-          { "\\boxed{\n1 \\\\ 2}", "1\\2", 1 });
+    CHECK("math", NULL, { "\\boxed 7$ is it", "7", 1 }, { "\\boxed{\\left(1,\\!2\\right)}", "(1,2)", 1 },
+          { "\\boxed{5\\text{ cm}}", "5", 1 }, { "\\boxed{\\$5}", "5", 1 },
+          { "\\boxed{\\frac1{72}}", "\\frac{1}{72}", 1 }, { "\\boxed{-3/4}", "\\frac{-3}{4}", 1 },
+          { "\\boxed{a/b}", "a/b", 1 }, { "\\boxed{03/4}", "\\frac{03}{4}", 0 },
+          { "\\boxed{\\frac{a}{\\sqrt{2}}}", "\\frac{a}{\\sqrt2}", 1 }, { "\\boxed{\\frac}", "\\frac", 1 },
+          { "\\boxed{\\frac}", "x", 0 }, { "\\boxed{\\sqrt}", "\\sqrt", 1 }, { "\\boxed{\\frac3}", "3", 0 },
+          { "\\boxed{}", "", 1 }, { "\\boxed{}}", "", 1 }, { "\\boxed", "", 0 }, { "", "", 0 },
+          { "\\boxed{long=5}", "5", 0 },
+          { "\\boxed{\\frac\xc3\xa9"
+            "2}",
+            "\\frac{\xc3\xa9}{2}", 1 },
+          { "\\boxed{1\\text{ a}\\text{ b}}", "1", 0 }, { "\\boxed{\n1 \\\\ 2}", "1\\2", 1 });
 }
 
 Test(rules, dapo)
 {
     CHECK("dapo", NULL, { "Answer: 42 dollars", "42", 1 }, { "42", "42", -1 }, { "Answer: 1,000", "1000", 1 },
-          { "answer : 5\nANSWER: $42$", "42", 1 }, { "Answer: 5", "42", -1 }, { "Answer: x = 42", "42", 1 }, { "", "42", -1 },
-          { "Answer: \\frac12", "\\frac{1}{2}", 1 }, { "Answer: \\boxed{42}", "42", 1 }, { "it is \\boxed{42}", "42", 1 },
-          { "it is \\boxed{4}", "42", -1 }, { "Answer:", "", -1 }, { "Answer: the area", "the area", 1 }, { "Answer: 42.", "42", 1 },
-          { "Answer: \\text{yes}", "yes", 1 }, { "\\boxed{", "", -1 }, { "Answer: \\text{", "\\text{", 1 });
+          { "answer : 5\nANSWER: $42$", "42", 1 }, { "Answer: 5", "42", -1 }, { "Answer: x = 42", "42", 1 },
+          { "", "42", -1 }, { "Answer: \\frac12", "\\frac{1}{2}", 1 }, { "Answer: \\boxed{42}", "42", 1 },
+          { "it is \\boxed{42}", "42", 1 }, { "it is \\boxed{4}", "42", -1 }, { "Answer:", "", -1 },
+          { "Answer: the area", "the area", 1 }, { "Answer: 42.", "42", 1 }, { "Answer: \\text{yes}", "yes", 1 },
+          { "\\boxed{", "", -1 }, { "Answer: \\text{", "\\text{", 1 });
 }
 
 Test(rules, regex)
@@ -187,9 +197,9 @@ s_check_costly(const char *pattern, const char *unit, size_t repeats, const char
 
 Test(rules, catastrophic_patterns_are_errors_of_their_row)
 {
-    s_check_costly("(a+)+$", "a", 5000, "b");                  // exponential
+    s_check_costly("(a+)+$", "a", 5000, "b"); // exponential
     s_check_costly("(x+x+)+y", "x", 40, " y");
-    s_check_costly("a*+b", "a", 200000, "cb");                    // quadratic over starting points
+    s_check_costly("a*+b", "a", 200000, "cb"); // quadratic over starting points
     s_check_costly("(?s).*?.*?=c", "b", 8000, "c");
     s_check_costly("\\d+(?=x)", "7", 100000, "");
 }
@@ -277,8 +287,10 @@ Test(rules, the_table_describes_itself)
 Test(rules, noise_crashes_nothing)
 {
     // Pieces of what the rules look for, glued together at random.
-    static const char *const pieces[] = { "\\boxed{", "\\boxed ", "}", "{", "\\frac", "\\sqrt", "#### ", "-", "1,2", "Answer:", "$",
-                                          "\\text{ ", "\\text{", "=", "\n", "\xc3", "\xc3\xa9", " ", ".", "/", "\\", "%", "a ", "dollars" };
+    static const char *const pieces[] = { "\\boxed{", "\\boxed ", "}",   "{",       "\\frac",   "\\sqrt",
+                                          "#### ",    "-",        "1,2", "Answer:", "$",        "\\text{ ",
+                                          "\\text{",  "=",        "\n",  "\xc3",    "\xc3\xa9", " ",
+                                          ".",        "/",        "\\",  "%",       "a ",       "dollars" };
     enum { PIECES = sizeof pieces / sizeof pieces[0] };
     uint64_t state = 1;
     for (size_t i = 0; verl_rule_at(i); i++) {
