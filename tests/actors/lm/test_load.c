@@ -311,6 +311,31 @@ Test(lm_load, a_head_beside_the_decoder_is_loaded_by_name)
     s_done(&again);
 }
 
+// A decoder that was saved without its head has no "model." before its names.
+Test(lm_load, a_bare_decoder_loads)
+{
+    char     dir[PATH_MAX];
+    size_t   size, header = 0;
+    uint8_t *bytes = scratch_read(MODELS "qwen2-tiny/model.safetensors", &size), *at;
+    scratch_make(dir);
+    scratch_copy(MODELS "qwen2-tiny", "config.json", dir);
+    for (int i = 0; i < 8; i++)
+        header |= (size_t) bytes[i] << (8 * i);
+    while ((at = memmem(bytes + 8, header, "\"model.", 7))) {
+        memmove(at + 1, at + 7, (size_t) (bytes + 8 + header - (at + 7)));
+        memset(bytes + 8 + header - 6, ' ', 6);
+    }
+    scratch_write(dir, "model.safetensors", bytes, size);
+    s_model_t bare = s_load(dir), whole = s_load(MODELS "qwen2-tiny");
+    cr_assert_eq(s_distance(&bare, &whole), 0);
+    s_reconfigure(dir, "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1");
+    s_refused(dir, "the configuration does not know tensor layers.1.");
+    free(bytes);
+    s_done(&bare);
+    s_done(&whole);
+    scratch_remove(dir);
+}
+
 // Changes some bytes of a GGUF file; whatever comes of it, it ends without a crash and with a sentence if it fails.
 Test(lm_load, damaged_gguf_metadata_never_crashes)
 {
