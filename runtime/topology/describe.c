@@ -88,10 +88,8 @@ s_needs(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
 {
     for (int i = 0; i < stage->needs_count; i++) {
         const verl_plan_need_t *need = &stage->needs[i];
-        if (need->edge < 0) {
-            fprintf(out, "      needs %s: goes without, nothing upstream gives it\n", need->name);
+        if (need->edge < 0)
             continue;
-        }
         fprintf(out, "      needs %s", need->name);
         if (strcmp(need->name, need->column) != 0)
             fprintf(out, " (as %s)", need->column);
@@ -101,6 +99,11 @@ s_needs(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
                     plan->stages[plan->edges[need->map_edges[m]].maker].name);
         fputc('\n', out);
     }
+    int without = 0;
+    for (int i = 0; i < stage->needs_count; i++)
+        if (stage->needs[i].edge < 0)
+            fprintf(out, "%s%s", without++ ? ", " : "      goes without ", stage->needs[i].name);
+    fputs(without ? "\n" : "", out);
 }
 
 static void
@@ -121,7 +124,8 @@ s_stages(FILE *out, const verl_plan_t *plan)
                     d == stage->depends_count - 1 ? "\n" : "");
         s_needs(out, plan, stage);
         for (int g = 0; g < stage->gives_count; g++)
-            fprintf(out, "      gives %s %s\n", stage->gives_as[g], stage->gives_type[g]);
+            fprintf(out, "%s%s %s%s", g ? ", " : "      gives ", stage->gives_as[g], stage->gives_type[g],
+                    g == stage->gives_count - 1 ? "\n" : "");
     }
 }
 

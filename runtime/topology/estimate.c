@@ -25,7 +25,7 @@ s_rows(const verl_plan_t *plan, int index)
         const verl_plan_stage_t *stage = &plan->stages[index];
         if (stage->source || stage->rows_of == index) {
             int64_t rows = s_option(plan, stage, "rows");
-            return rows < 0 || (double) rows * factor > 1e15 ? -1 : (int64_t) ((double) rows * factor);
+            return rows < 1 || (double) rows * factor > 1e15 ? -1 : (int64_t) ((double) rows * factor);
         }
         int64_t samples = stage->maps ? s_option(plan, stage, "samples") : 1;
         factor *= samples > 0 ? (double) samples : 1;
