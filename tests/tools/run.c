@@ -46,7 +46,7 @@ s_read(const char *path)
 void
 run_start(run_t *run, const char *topology, const char *arguments)
 {
-    char command[4096];
+    char command[5000];
     *run = (run_t) { .folder = "/tmp/verl-test-XXXXXX" };
     cr_assert(mkdtemp(run->folder));
     snprintf(run->mark, sizeof run->mark, "VERL_TEST_MARK=%s", run->folder);

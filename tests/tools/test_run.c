@@ -65,7 +65,7 @@ Test(run, of_a_diamond_with_a_skip_edge_ends_at_any_max_in_flight)
 
 Test(run, of_batches_larger_than_the_budget_ends_at_any_max_in_flight)
 {
-    s_ends_at("[run]\nname = \"large\"\nsteps = 12\nmax_bytes = 1000000\n"
+    s_ends_at("[run]\nname = \"large\"\nsteps = 12\nmax_bytes = 1100000\n"
               "[stage.a]\nkind = \"synthetic\"\nbytes = 3000000\n"
               "[stage.b]\nkind = \"synthetic\"\nbytes = 2000000\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n"
               "[stage.c]\nkind = \"synthetic\"\nbusy_ms = 2\ndepends_on = [\"a\", \"b\"]\nas = { payload = \"c\" }\n", 12);
