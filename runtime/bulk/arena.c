@@ -111,7 +111,7 @@ s_spare(verl_arena_t *arena, int keep, int64_t now)
     verl_own_slab_t *slab = arena->own[smallest];
     arena->own_count--;
     memmove(arena->own + smallest, arena->own + smallest + 1,
-            (size_t) (arena->own_count - smallest) * sizeof *arena->own);
+            (size_t) (arena->own_count - smallest) * sizeof(verl_own_slab_t *));
     return slab;
 }
 
@@ -205,7 +205,7 @@ s_adopt(verl_arena_t *arena, verl_own_slab_t *slab, int fd, verl_error_t *error)
     pthread_mutex_lock(&arena->mutex);
     if (arena->own_count == arena->own_room) {
         int room = arena->own_room ? arena->own_room * 2 : 8;
-        verl_own_slab_t **own = realloc(arena->own, (size_t) room * sizeof *own);
+        verl_own_slab_t **own = realloc(arena->own, (size_t) room * sizeof(verl_own_slab_t *));
         if (own) {
             arena->own = own;
             arena->own_room = room;

@@ -83,9 +83,9 @@ s_tell(verl_bulk_server_t *server, s_client_t *client)
 {
     bool waiting = false;
     for (int i = 0; i < server->ledger.count; i++) {
-        verl_slab_ledger_slab_t *slab = server->ledger.slabs[i];
+        verl_slab_t *slab = server->ledger.slabs[i];
         for (int j = 0; slab->retired && j < slab->count; j++) {
-            verl_slab_ledger_reader_t *reader = &slab->readers[j];
+            verl_slab_reader_t *reader = &slab->readers[j];
             if (reader->incarnation != client->incarnation || reader->told)
                 continue;
             verl_bulk_reply_t news = {.magic = VERL_BULK_MAGIC, .kind = VERL_BULK_RETIRED, .slab = slab->id,
@@ -106,10 +106,10 @@ s_tell_all(verl_bulk_server_t *server)
 }
 
 // The client's slab that a request names, or NULL: a request about another's is malformed.
-static verl_slab_ledger_slab_t *
+static verl_slab_t *
 s_own(verl_bulk_server_t *server, const s_client_t *client, uint64_t id)
 {
-    verl_slab_ledger_slab_t *slab = verl_slab_ledger_find(&server->ledger, id);
+    verl_slab_t *slab = verl_slab_ledger_find(&server->ledger, id);
     return slab && slab->owner == client->incarnation && !slab->retired ? slab : NULL;
 }
 
@@ -118,7 +118,7 @@ static int
 s_serve(verl_bulk_server_t *server, s_client_t *client, const verl_bulk_request_t *request)
 {
     verl_bulk_reply_t reply = {.magic = VERL_BULK_MAGIC, .kind = VERL_BULK_ANSWER};
-    verl_slab_ledger_slab_t *slab = NULL;
+    verl_slab_t *slab = NULL;
     switch (request->kind) {
     case VERL_BULK_TAKE:
         if (request->slab || request->bytes == 0 || request->bytes % S_GRAIN || request->bytes > S_MOST)
@@ -259,7 +259,7 @@ s_insert(verl_bulk_server_t *server, uint64_t incarnation, int fd)
 {
     if (server->count == server->room) {
         int room = server->room ? server->room * 2 : 16;
-        s_client_t **clients = realloc(server->clients, (size_t) room * sizeof *clients);
+        s_client_t **clients = realloc(server->clients, (size_t) room * sizeof(s_client_t *));
         if (!clients)
             return -1;
         server->clients = clients;

@@ -14,7 +14,7 @@ verl_slab_ledger_init(verl_slab_ledger_t *ledger, uint64_t limit)
 }
 
 static void
-s_close(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab)
+s_close(verl_slab_ledger_t *ledger, verl_slab_t *slab)
 {
     for (int i = 0; i < ledger->count; i++) {
         if (ledger->slabs[i] != slab)
@@ -56,11 +56,11 @@ s_make(uint64_t bytes)
 }
 
 static int
-s_append(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab)
+s_append(verl_slab_ledger_t *ledger, verl_slab_t *slab)
 {
     if (ledger->count == ledger->room) {
         int room = ledger->room ? ledger->room * 2 : 16;
-        verl_slab_ledger_slab_t **slabs = realloc(ledger->slabs, (size_t) room * sizeof *slabs);
+        verl_slab_t **slabs = realloc(ledger->slabs, (size_t) room * sizeof(verl_slab_t *));
         if (!slabs)
             return -1;
         ledger->slabs = slabs;
@@ -70,7 +70,7 @@ s_append(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab)
     return 0;
 }
 
-static verl_slab_ledger_slab_t *
+static verl_slab_t *
 s_fail(verl_bulk_reply_t *reply, verl_bulk_code_t code, int number)
 {
     reply->code = code;
@@ -78,17 +78,17 @@ s_fail(verl_bulk_reply_t *reply, verl_bulk_code_t code, int number)
     return NULL;
 }
 
-verl_slab_ledger_slab_t *
+verl_slab_t *
 verl_slab_ledger_take(verl_slab_ledger_t *ledger, uint64_t owner, uint64_t bytes, verl_bulk_reply_t *reply)
 {
     reply->in_use = ledger->stats.bytes;
     reply->limit = ledger->limit;
     if (ledger->limit && bytes > ledger->limit - ledger->stats.bytes)
         return s_fail(reply, VERL_BULK_LIMIT, 0);
-    verl_slab_ledger_slab_t *slab = calloc(1, sizeof *slab);
+    verl_slab_t *slab = calloc(1, sizeof *slab);
     if (!slab)
         return s_fail(reply, VERL_BULK_SYSTEM, ENOMEM);
-    *slab = (verl_slab_ledger_slab_t) {.id = ledger->next, .owner = owner, .bytes = bytes, .fd = s_make(bytes)};
+    *slab = (verl_slab_t) {.id = ledger->next, .owner = owner, .bytes = bytes, .fd = s_make(bytes)};
     if (slab->fd < 0 || s_append(ledger, slab)) {
         s_fail(reply, VERL_BULK_SYSTEM, slab->fd < 0 ? errno : ENOMEM);
         if (slab->fd >= 0)
@@ -109,7 +109,7 @@ verl_slab_ledger_take(verl_slab_ledger_t *ledger, uint64_t owner, uint64_t bytes
 
 // From here on nobody maps the slab writable or changes its size, so that a reader is never killed by a missing page.
 void
-verl_slab_ledger_seal(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab, verl_bulk_reply_t *reply)
+verl_slab_ledger_seal(verl_slab_ledger_t *ledger, verl_slab_t *slab, verl_bulk_reply_t *reply)
 {
     (void) ledger;
     struct stat status;
@@ -131,7 +131,7 @@ verl_slab_ledger_seal(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab,
     reply->bytes = slab->bytes;
 }
 
-verl_slab_ledger_slab_t *
+verl_slab_t *
 verl_slab_ledger_find(const verl_slab_ledger_t *ledger, uint64_t id)
 {
     for (int i = 0; i < ledger->count; i++)
@@ -141,7 +141,7 @@ verl_slab_ledger_find(const verl_slab_ledger_t *ledger, uint64_t id)
 }
 
 static int
-s_reader(const verl_slab_ledger_slab_t *slab, uint64_t incarnation)
+s_reader(const verl_slab_t *slab, uint64_t incarnation)
 {
     for (int i = 0; i < slab->count; i++)
         if (slab->readers[i].incarnation == incarnation)
@@ -149,22 +149,22 @@ s_reader(const verl_slab_ledger_slab_t *slab, uint64_t incarnation)
     return -1;
 }
 
-verl_slab_ledger_slab_t *
+verl_slab_t *
 verl_slab_ledger_map(verl_slab_ledger_t *ledger, uint64_t reader, uint64_t id, verl_bulk_reply_t *reply)
 {
-    verl_slab_ledger_slab_t *slab = verl_slab_ledger_find(ledger, id);
+    verl_slab_t *slab = verl_slab_ledger_find(ledger, id);
     if (!slab || !slab->sealed || slab->retired)
         return s_fail(reply, VERL_BULK_UNKNOWN, 0);
     if (s_reader(slab, reader) < 0) {
         if (slab->count == slab->room) {
             int room = slab->room ? slab->room * 2 : 4;
-            verl_slab_ledger_reader_t *readers = realloc(slab->readers, (size_t) room * sizeof *readers);
+            verl_slab_reader_t *readers = realloc(slab->readers, (size_t) room * sizeof *readers);
             if (!readers)
                 return s_fail(reply, VERL_BULK_SYSTEM, ENOMEM);
             slab->readers = readers;
             slab->room = room;
         }
-        slab->readers[slab->count++] = (verl_slab_ledger_reader_t) {.incarnation = reader};
+        slab->readers[slab->count++] = (verl_slab_reader_t) {.incarnation = reader};
     }
     reply->slab = slab->id;
     reply->bytes = slab->bytes;
@@ -172,7 +172,7 @@ verl_slab_ledger_map(verl_slab_ledger_t *ledger, uint64_t reader, uint64_t id, v
 }
 
 static bool
-s_drop(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab, uint64_t reader)
+s_drop(verl_slab_ledger_t *ledger, verl_slab_t *slab, uint64_t reader)
 {
     int at = s_reader(slab, reader);
     if (at < 0)
@@ -186,12 +186,12 @@ s_drop(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab, uint64_t reade
 bool
 verl_slab_ledger_unmap(verl_slab_ledger_t *ledger, uint64_t reader, uint64_t id)
 {
-    verl_slab_ledger_slab_t *slab = verl_slab_ledger_find(ledger, id);
+    verl_slab_t *slab = verl_slab_ledger_find(ledger, id);
     return slab && s_drop(ledger, slab, reader);
 }
 
 void
-verl_slab_ledger_retire(verl_slab_ledger_t *ledger, verl_slab_ledger_slab_t *slab)
+verl_slab_ledger_retire(verl_slab_ledger_t *ledger, verl_slab_t *slab)
 {
     if (!slab->retired)
         ledger->stats.retired++;
@@ -204,7 +204,7 @@ void
 verl_slab_ledger_leave(verl_slab_ledger_t *ledger, uint64_t incarnation)
 {
     for (int i = ledger->count - 1; i >= 0; i--) {          // closing moves only slabs that were looked at
-        verl_slab_ledger_slab_t *slab = ledger->slabs[i];
+        verl_slab_t *slab = ledger->slabs[i];
         if (slab->owner == incarnation && !slab->sealed)
             verl_slab_ledger_retire(ledger, slab);
         else

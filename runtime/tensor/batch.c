@@ -89,7 +89,7 @@ verl_batch_append(verl_batch_t *batch, verl_entry_t *entry)
 {
     if (batch->count == batch->room) {
         int room = batch->room ? batch->room * 2 : 8;
-        verl_entry_t **entries = realloc(batch->entries, (size_t) room * sizeof *entries);
+        verl_entry_t **entries = realloc(batch->entries, (size_t) room * sizeof(verl_entry_t *));
         if (!entries)
             return -1;
         batch->entries = entries;

@@ -12,14 +12,14 @@ s_check_part(const verl_batch_t *const *parts, int i, verl_error_t *error)
                               (long long) part->id);
     if (part->first_row != before->first_row + before->rows)
         return verl_error_set(error, "a part begins at row %lld where row %lld is next", (long long) part->first_row,
-                              (long long) (before->first_row + before->rows));
+                              (long long) before->first_row + before->rows);
     if (part->count != first->count)
         return verl_error_set(error, "a part has %d columns where the first has %d", part->count, first->count);
     if (!part->map.block.data != !first->map.block.data)
         return verl_error_set(error, "some parts have a row map and some have none");
     for (int c = 0; c < part->count; c++) {
         const verl_column_t *a = &first->entries[c]->column, *b = &part->entries[c]->column;
-        if (strcmp(a->name, b->name) || a->dtype != b->dtype || a->ragged != b->ragged || a->width != b->width)
+        if (strcmp(a->name, b->name) != 0 || a->dtype != b->dtype || a->ragged != b->ragged || a->width != b->width)
             return verl_error_set(error, "column '%s' of a part is not of the type and width that the first has",
                                   b->name);
     }
@@ -72,7 +72,7 @@ static void
 s_copy_columns(verl_entry_t *entry, const verl_batch_t *const *parts, int count, int c)
 {
     char *data = (char *) (uintptr_t) entry->column.data;
-    int64_t *offsets = entry->column.ragged ? entry->piece.block.data : NULL;
+    int64_t *offsets = entry->column.ragged ? entry->piece.block.data : NULL, *end = (int64_t *) (void *) data;
     size_t position_bytes = (size_t) entry->column.width * verl_dtype_bytes(entry->column.dtype);
     int64_t position = 0;
     if (offsets)
@@ -82,12 +82,12 @@ s_copy_columns(verl_entry_t *entry, const verl_batch_t *const *parts, int count,
         for (int64_t row = 0; offsets && row < part->rows; row++)
             *offsets++ = position + part->offsets[row + 1] - part->offsets[0];
         size_t bytes = (size_t) s_positions(part) * position_bytes;
-        if (bytes)
+        if (bytes && data)
             memcpy(data + (size_t) position * position_bytes, verl_column_at(part, 0), bytes);
         position += s_positions(part);
     }
-    if (offsets)
-        memset(offsets, 0, (size_t) ((char *) (uintptr_t) entry->column.data - (char *) offsets));
+    while (offsets && offsets < end)
+        *offsets++ = 0;
 }
 
 static int

@@ -53,7 +53,7 @@ s_slice(verl_batch_t *batch, verl_entry_t *entry, const verl_column_t *stored, i
 {
     if (first > stored->rows || batch->rows > stored->rows - first)
         return verl_error_set(error, "column '%s': rows %lld to %lld are wanted, but %lld are stored",
-                              entry->column.name, (long long) first, (long long) (first + batch->rows),
+                              entry->column.name, (long long) first, (long long) first + batch->rows,
                               (long long) stored->rows);
     size_t row_bytes = (size_t) stored->width * verl_dtype_bytes(stored->dtype);
     if (stored->ragged)

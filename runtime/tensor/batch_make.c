@@ -249,7 +249,7 @@ verl_batch_add_texts(verl_batch_t *batch, const char *name, const char *const *t
 {
     if (s_check_column(batch, name, VERL_TEXT, 1))
         return -1;
-    int64_t *lengths = malloc(((size_t) batch->rows + 1) * sizeof *lengths);
+    int64_t *lengths = calloc((size_t) batch->rows + 1, sizeof *lengths);
     if (!lengths)
         return verl_error_set(&batch->error, "no memory for column '%s'", name);
     for (int64_t row = 0; row < batch->rows; row++)

@@ -153,7 +153,7 @@ s_fill_entry(const verl_batch_t *batch, verl_entry_t *entry, const s_head_t *hea
 static int
 s_read_column(verl_batch_t *batch, verl_reader_t *reader, verl_error_t *error)
 {
-    s_head_t head;
+    s_head_t head = {0};
     if (s_read_head(batch, reader, &head, error))
         return -1;
     verl_entry_t *entry = verl_entry_new(head.name, strlen(head.name), true);
