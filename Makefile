@@ -19,7 +19,7 @@ quickstart: build ## train a small model to add, on this machine, in about a min
 
 smollm2: build ## fetch SmolLM2-135M-Instruct and train it
 	@sh tools/fetch-smollm2.sh
-	@$(BUILD)/bin/verl-run topologies/smollm2.toml
+	@$(BUILD)/bin/verl-run topologies/smollm2-grpo.toml
 
 tests: setup
 	@sh tools/build.sh $(BUILD) default all tests
