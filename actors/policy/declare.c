@@ -93,9 +93,11 @@ verl_policy_declare_update(verl_declaration_t *declaration, const void *state, c
         verl_declare_error(declaration, NULL, "%s", error);
     } else {
         unsigned needs = verl_policy_loss_needs(loss.loss);
+        bool old = verl_declare_has_upstream(declaration, "old_logprobs");
         if (needs & VERL_NEEDS_OLD_LP)
-            verl_declare_need(declaration, verl_declare_has_upstream(declaration, "old_logprobs") ? "old_logprobs"
-                                                                                                  : "rollout_logprobs");
+            verl_declare_need(declaration, old ? "old_logprobs" : "rollout_logprobs");
+        if ((needs & VERL_NEEDS_OLD_LP) && old)
+            verl_declare_need(declaration, "rollout_logprobs?");       // to compare the two
         if (needs & VERL_NEEDS_ADVANTAGES)
             verl_declare_need(declaration, "advantages");
         if (needs != 0)

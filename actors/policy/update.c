@@ -182,6 +182,38 @@ s_report(verl_stage_t *stage, update_t *self)
     verl_measure_report(stage, &self->metrics);
 }
 
+// How far the learner's own log-probabilities (old_logprobs) are from those of the rollout, which other arithmetic made:
+// the difference of probabilities, and the mean of the log-ratio.
+static int
+s_compare(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
+{
+    const verl_column_t *ours = verl_batch_column(in, "old_logprobs"), *theirs = verl_batch_column(in, "rollout_logprobs");
+    const verl_rows_t *rows = &self->lesson.rows;
+    double count = 0, sum = 0, most = 0, kl = 0;
+    if (!ours || !theirs)
+        return 0;
+    if (verl_rows_check_aligned(rows, stage, ours) != 0 || verl_rows_check_aligned(rows, stage, theirs) != 0)
+        return -1;
+    for (int64_t row = 0; row < rows->count; row++) {
+        const float *a = verl_column_f32(ours, row), *b = verl_column_f32(theirs, row);
+        for (int64_t t = 0; t < verl_rows_length(rows, row); t++) {
+            if (!verl_rows_is_masked_in(rows, row, t))
+                continue;
+            double apart = fabs(exp((double) a[t]) - exp((double) b[t]));
+            most = apart > most ? apart : most;
+            sum += apart;
+            kl += (double) b[t] - (double) a[t];
+            count++;
+        }
+    }
+    if (count > 0) {
+        verl_metrics_add(&self->metrics, "training/rollout_probs_diff_mean", sum / count, 1);
+        verl_metrics_add(&self->metrics, "training/rollout_probs_diff_max", most, 1);
+        verl_metrics_add(&self->metrics, "rollout_corr/kl", kl / count, 1);
+    }
+    return 0;
+}
+
 static int
 s_update(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
 {
@@ -189,7 +221,8 @@ s_update(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
     const verl_policy_update_t *options = verl_stage_options(stage);
     if (!policy->params || !policy->gradient)
         return verl_fail(stage, "the weights of this actor are another's published version, which cannot be updated here");
-    if (verl_policy_lesson_init(&self->lesson, stage, in) != 0 || s_find_groups(self, stage, in) != 0)
+    if (verl_policy_lesson_init(&self->lesson, stage, in) != 0 || s_find_groups(self, stage, in) != 0 ||
+        s_compare(stage, self, in) != 0)
         return -1;
     int64_t steps = 0;
     for (int64_t pass = 0; pass < options->passes; pass++) {

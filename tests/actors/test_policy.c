@@ -299,6 +299,24 @@ Test(policy, advantages_of_zero_teach_nothing)
     rig_close(&fresh);
 }
 
+Test(policy, the_learners_own_logprobs_serve_where_they_are_given_and_are_compared)
+{
+    rig_t rig;
+    const int64_t lengths[] = { 3, 2, 2, 0 };
+    const float own[] = { -3, -2, -3, -2.5f, -3, -2, -1.5f };
+    rig_open(&rig, "policy", "update", "update", MODEL, "", NULL);
+    verl_batch_t *made = s_lesson(s_advantages, NULL);
+    rig_add_ragged(made, "old_logprobs", VERL_F32, lengths, own);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_float_eq(rig_metric(&rig, "training/rollout_probs_diff_max"), exp(-1.5) - exp(-3.5), 1e-6);
+    cr_assert_float_eq(rig_metric(&rig, "training/rollout_probs_diff_mean"), (exp(-1.5) - exp(-3.5)) / 7, 1e-6);
+    cr_assert_float_eq(rig_metric(&rig, "rollout_corr/kl"), -2 / 7., 1e-6);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
 Test(policy, mini_batches_are_whole_groups_and_one_step_each)
 {
     rig_t rig;
