@@ -235,7 +235,7 @@ verl_block_draw(verl_display_t *display, const verl_run_view_t *view)
     s_draw_reward(&self);
     s_draw_held_out(&self);
     s_draw_example(&self);
-    verl_display_text_add(&self.frame, "\x1b[J\x1b[?25h");
+    verl_display_text_add(&self.frame, "\x1b[J\x1b[?7h\x1b[?25h");
     s_write(display, &self.frame);
     display->block.count = self.count;
     memcpy(display->block.widths, self.widths, sizeof self.widths);

@@ -244,7 +244,7 @@ s_control(screen_t *screen, const char *at)
     char *end;
     long number = strtol(at + private, &end, 10);
     if (private)
-        cr_expect(number == 25 && (*end == 'h' || *end == 'l'));
+        cr_expect((number == 25 || number == 7) && (*end == 'h' || *end == 'l'));
     else if (*end == 'A') {
         screen->row -= (int) number;
         cr_assert_geq(screen->row, 0, "the cursor left the screen");
