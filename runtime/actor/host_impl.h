@@ -82,7 +82,7 @@ struct seat {                               // a stage in its actor
     seat_state_t             state;
     int64_t                  since;         // of the state
     int64_t                  spent[SEAT_STATES];
-    int64_t                  started;       // the handler, while it runs
+    _Atomic int64_t          started;       // the handler, while it runs
     int64_t                  batch_busy;    // ns in the handler for this batch, all parts
     int64_t                  handoff;       // from the newest input being ready to the handler's start
 };
@@ -109,7 +109,6 @@ struct host {
     bool               failed;
     int64_t            save_next;           // the next checkpoint: that many batches done; -1: none
     int64_t            save_now;            // asked for by the director; -1: none
-    char              *save_directory;
     seat_t            *running;
     bool               unacknowledged;      // W did something that its peers have not been told …
     int64_t            unacknowledged_since;

@@ -44,6 +44,10 @@ verl_report_done(seat_t *seat, int64_t batch)
 {
     verl_buffer_t body = { 0 };
     const verl_stage_t *stage = &seat->stage;
+    int64_t spent[SEAT_STATES];
+    pthread_mutex_lock(&seat->host->lock);
+    memcpy(spent, seat->spent, sizeof spent);
+    pthread_mutex_unlock(&seat->host->lock);
     verl_pack_array(&body, 9);
     verl_pack_cstr(&body, "done");
     verl_pack_int(&body, seat->index);
@@ -54,7 +58,7 @@ verl_report_done(seat_t *seat, int64_t batch)
     verl_pack_int(&body, stage->version);
     verl_pack_array(&body, SEAT_STATES);
     for (int i = 0; i < SEAT_STATES; i++)
-        verl_pack_int(&body, seat->spent[i]);
+        verl_pack_int(&body, spent[i]);
     verl_pack_array(&body, (uint32_t) stage->metrics_count);
     for (int i = 0; i < stage->metrics_count; i++) {
         verl_pack_array(&body, 3);

@@ -61,7 +61,9 @@ s_take_version(seat_t *seat, verl_error_t *error)
         verl_inbound_taken(unit->inbound, 1);
     if (seat->stage.kind->take_weights(&seat->stage, unit->stored))
         return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text : "weights not taken");
+    pthread_mutex_lock(&host->lock);
     seat->version_update = update;
+    pthread_mutex_unlock(&host->lock);
     verl_edge_finish(seat->weights, update - 1);
     return 0;
 }
