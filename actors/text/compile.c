@@ -119,13 +119,16 @@ s_resolve_added(s_compiler_t *self, verl_token_source_t *all, verl_token_added_t
         verl_token_span_t match = added[i].match;
         uint32_t id = s_find(self, s_text(self, match), match.length);
         for (size_t j = 0; j < i && id == UINT32_MAX; j++)
-            if (added[j].match.length == match.length && !memcmp(s_text(self, added[j].match), s_text(self, match), match.length))
+            if (added[j].match.length == match.length &&
+                !memcmp(s_text(self, added[j].match), s_text(self, match), match.length))
                 id = added[j].id;
         if (id == UINT32_MAX) {
             id = s_next_id(model_size, highest);
             if (id >= VERL_IMAGE_MAX_TOKENS || verl_source_add_token(all, id, match, 0))
-                return S_FAIL(self, "%s: the added token \"%.*s\" would get id %u, which is taken: the ids of model.vocab "
-                              "have a gap", self->path, (int) match.length, s_text(self, match), id);
+                return S_FAIL(self,
+                              "%s: the added token \"%.*s\" would get id %u, which is taken: the ids of model.vocab "
+                              "have a gap",
+                              self->path, (int) match.length, s_text(self, match), id);
         }
         added[i].id = id;
         highest = id > highest ? id : highest;
@@ -143,8 +146,10 @@ s_place_tokens(s_compiler_t *self, verl_token_added_t *added)
     int rc = s_place_contents(self, self->source->token, self->source->token_count);
     for (size_t id = 0; !rc && id < self->source->token_count; id++)
         if (self->source->token[id].flags)
-            rc = verl_source_add_token(&all, (uint32_t) id, self->source->token[id].content, self->source->token[id].flags)
-                     ? S_NO_MEMORY(self) : 0;
+            rc = verl_source_add_token(&all, (uint32_t) id, self->source->token[id].content,
+                                       self->source->token[id].flags)
+                     ? S_NO_MEMORY(self)
+                     : 0;
     rc = rc ? rc : s_resolve_added(self, &all, added);
     for (int i = VERL_SECTION_CONTENT_OFFSETS; i <= VERL_SECTION_CONTENT_TABLE; i++)
         verl_text_done(&self->section[i]);
@@ -239,8 +244,8 @@ s_place_merges(s_compiler_t *self)
         uint32_t right = s_find(self, s_text(self, merge.right), merge.right.length);
         uint32_t id = s_find(self, whole.data, whole.length);
         if (left == UINT32_MAX || right == UINT32_MAX || id == UINT32_MAX) {
-            S_FAIL(self, "%s: merge %zu, \"%.*s\" and \"%.*s\", needs a token that the vocabulary does not have", self->path,
-                   rank, (int) merge.left.length, s_text(self, merge.left), (int) merge.right.length,
+            S_FAIL(self, "%s: merge %zu, \"%.*s\" and \"%.*s\", needs a token that the vocabulary does not have",
+                   self->path, rank, (int) merge.left.length, s_text(self, merge.left), (int) merge.right.length,
                    s_text(self, merge.right));
             verl_text_done(&whole);
             return -1;
@@ -274,7 +279,8 @@ s_compare(const void *left, const void *right)
     const s_sortable_t *a = left, *b = right;
     uint32_t shorter = a->added.match.length < b->added.match.length ? a->added.match.length : b->added.match.length;
     int order = memcmp(a->text, b->text, shorter);
-    return order ? order : (a->added.match.length > b->added.match.length) - (a->added.match.length < b->added.match.length);
+    return order ? order
+                 : (a->added.match.length > b->added.match.length) - (a->added.match.length < b->added.match.length);
 }
 
 // Normalises what the flags say, into the section of strings.
@@ -284,8 +290,9 @@ s_normalize_added(s_compiler_t *self, verl_token_added_t *added)
     verl_normalizer_t normalizer;
     verl_text_t out = { 0 };
     const verl_token_source_t *source = self->source;
-    if (verl_normalizer_init(&normalizer, source->step[VERL_PIPE_NORMALIZER], (uint32_t) source->step_count[VERL_PIPE_NORMALIZER],
-                             source->strings.data, self->path, self->error, self->error_size))
+    if (verl_normalizer_init(&normalizer, source->step[VERL_PIPE_NORMALIZER],
+                             (uint32_t) source->step_count[VERL_PIPE_NORMALIZER], source->strings.data, self->path,
+                             self->error, self->error_size))
         return -1;
     int rc = verl_normalizer_run(&normalizer, s_text(self, added->match), added->match.length, &out, self->error,
                                  self->error_size);
@@ -321,7 +328,8 @@ s_place_added(s_compiler_t *self, verl_token_added_t *added, bool normalized)
     int rc = 0;
     for (size_t i = 0; i < count && !rc; i++)
         if (list[i].added.match.length)
-            rc = verl_text_add(&self->section[VERL_SECTION_ADDED_RAW + normalized], &list[i].added, sizeof list[i].added);
+            rc = verl_text_add(&self->section[VERL_SECTION_ADDED_RAW + normalized], &list[i].added,
+                               sizeof list[i].added);
     free(list);
     return rc ? S_NO_MEMORY(self) : 0;
 }
@@ -382,7 +390,8 @@ s_identity(const s_compiler_t *self)
     const char *contents = self->section[VERL_SECTION_CONTENTS].data;
     for (uint32_t id = 0; id < self->header.tokens; id++)
         if (self->flags[id] && !(self->flags[id] & VERL_TOKEN_PADDING))
-            identity = verl_hash(contents + self->offsets[id], self->offsets[id + 1] - self->offsets[id], identity ^ id);
+            identity =
+                verl_hash(contents + self->offsets[id], self->offsets[id + 1] - self->offsets[id], identity ^ id);
     return identity;
 }
 

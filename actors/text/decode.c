@@ -136,7 +136,8 @@ s_strip(const char *character, size_t size, uint32_t option, const char *string,
     size_t from = 0, to = length;
     for (uint32_t left = option & 0xFFFF; left && to - from >= size && !memcmp(string + from, character, size); left--)
         from += size;
-    for (uint32_t left = option >> 16; left && to - from >= size && !memcmp(string + to - size, character, size); left--)
+    for (uint32_t left = option >> 16; left && to - from >= size && !memcmp(string + to - size, character, size);
+         left--)
         to -= size;
     return s_add(out, string + from, to - from);
 }
@@ -149,8 +150,8 @@ s_step(const verl_engine_t *self, uint32_t index, verl_matcher_t *matcher, const
     if (step->kind == VERL_STEP_BYTE_FALLBACK)
         return s_byte_fallback(in, out);
     if (step->kind == VERL_STEP_FUSE || step->kind == VERL_STEP_BYTE_LEVEL)
-        return s_add(out, in->bytes.data, in->bytes.length)
-               || (step->kind == VERL_STEP_BYTE_LEVEL && (s_make_lossy(&out->bytes, 0) || (out->count = 0, s_close(out))));
+        return s_add(out, in->bytes.data, in->bytes.length) ||
+               (step->kind == VERL_STEP_BYTE_LEVEL && (s_make_lossy(&out->bytes, 0) || (out->count = 0, s_close(out))));
     for (size_t i = 0; i < in->count; i++) {
         size_t length;
         const char *string = s_string(in, i, &length);

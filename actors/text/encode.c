@@ -116,8 +116,10 @@ s_split(s_run_t *self, uint32_t index, const char *text, size_t length)
     while (from <= length) {
         int found = verl_pattern_find(pattern, &self->encoder->matcher, text, length, from, &start, &end);
         if (found < 0)
-            return verl_text_fail(self->error, self->error_size, "%s: the pre-tokenizer's pattern is too costly for a text "
-                                  "of %zu bytes, at byte %zu", self->engine->path, length, from);
+            return verl_text_fail(self->error, self->error_size,
+                                  "%s: the pre-tokenizer's pattern is too costly for a text "
+                                  "of %zu bytes, at byte %zu",
+                                  self->engine->path, length, from);
         if (!found)
             break;
         if (s_stretch(self, &split, text, done, start, false) || s_stretch(self, &split, text, start, end, true))
@@ -233,7 +235,8 @@ s_strip(const verl_token_added_t *added, const char *text, size_t length, size_t
 
 // Whether a match counts. One that does not is still skipped as a whole, as in the reference.
 static bool
-s_counts(const s_run_t *self, const verl_token_added_t *added, const char *text, size_t length, size_t start, size_t end)
+s_counts(const s_run_t *self, const verl_token_added_t *added, const char *text, size_t length, size_t start,
+         size_t end)
 {
     if (added->flags & VERL_ADDED_SPECIAL && !(self->flags & VERL_TOKENIZER_PARSE_SPECIAL))
         return false;
@@ -300,8 +303,9 @@ verl_engine_encode(const verl_engine_t *self, verl_encoder_t *encoder, const cha
     s_run_t run = { self, encoder, flags, ids, error, error_size };
     const verl_token_image_t *image = &self->image;
     if (length > INT32_MAX)
-        return verl_text_fail(error, error_size, "%s: a text of %zu bytes cannot be encoded in one piece; %d is the most",
-                              self->path, length, INT32_MAX);
+        return verl_text_fail(error, error_size,
+                              "%s: a text of %zu bytes cannot be encoded in one piece; %d is the most", self->path,
+                              length, INT32_MAX);
     if (length && verl_utf8_valid((const uint8_t *) text, length) < length) {
         encoder->lossy.length = 0;
         if (verl_utf8_add_lossy(&encoder->lossy, (const uint8_t *) text, length))

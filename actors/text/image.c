@@ -136,7 +136,8 @@ s_merges_fit(const verl_token_merge_t *merge, uint64_t count, uint32_t tokens)
     uint64_t empty = 0;
     for (uint64_t i = 0; i < count; i++) {
         empty += merge[i].left == UINT32_MAX;
-        if (merge[i].left != UINT32_MAX && (merge[i].left >= tokens || merge[i].right >= tokens || merge[i].id >= tokens))
+        if (merge[i].left != UINT32_MAX &&
+            (merge[i].left >= tokens || merge[i].right >= tokens || merge[i].id >= tokens))
             return false;
     }
     return empty > 0;
@@ -170,7 +171,8 @@ s_records_fit(const verl_token_image_t *image)
     for (int pipe = 0; pipe < 3; pipe++)
         for (uint32_t i = 0; i < image->step_count[pipe]; i++) {
             const verl_token_step_t *step = &image->steps[pipe][i];
-            if (step->kind >= VERL_STEP_KINDS || !s_span_fits(step->first, strings) || !s_span_fits(step->second, strings))
+            if (step->kind >= VERL_STEP_KINDS || !s_span_fits(step->first, strings) ||
+                !s_span_fits(step->second, strings))
                 return false;
         }
     return true;

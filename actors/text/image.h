@@ -72,24 +72,24 @@ typedef struct {
 
 // The sections, in the order of the file.
 enum {
-    VERL_SECTION_CONTENT_OFFSETS,           // uint32_t[tokens + 1]: where each token's content starts
-    VERL_SECTION_CONTENTS,                  // bytes, as in the file
-    VERL_SECTION_BYTES_OFFSETS,             // the same for the bytes that each token stands for
+    VERL_SECTION_CONTENT_OFFSETS, // uint32_t[tokens + 1]: where each token's content starts
+    VERL_SECTION_CONTENTS,        // bytes, as in the file
+    VERL_SECTION_BYTES_OFFSETS,   // the same for the bytes that each token stands for
     VERL_SECTION_BYTES,
-    VERL_SECTION_TOKEN_FLAGS,               // uint8_t[tokens]
-    VERL_SECTION_CONTENT_TABLE,             // verl_token_slot_t[power of two]: content to id
-    VERL_SECTION_PIECE_TABLE,               // verl_token_slot_t[power of two]: bytes to id, tokens of the model only
-    VERL_SECTION_MERGES,                    // verl_token_merge_t[power of two]
-    VERL_SECTION_BYTE_IDS,                  // int32_t[256]: the token of a byte (byte-level, or byte fallback); -1: none
-    VERL_SECTION_ADDED_RAW,                 // verl_token_added_t[], sorted by the bytes of match
+    VERL_SECTION_TOKEN_FLAGS,   // uint8_t[tokens]
+    VERL_SECTION_CONTENT_TABLE, // verl_token_slot_t[power of two]: content to id
+    VERL_SECTION_PIECE_TABLE,   // verl_token_slot_t[power of two]: bytes to id, tokens of the model only
+    VERL_SECTION_MERGES,        // verl_token_merge_t[power of two]
+    VERL_SECTION_BYTE_IDS,      // int32_t[256]: the token of a byte (byte-level, or byte fallback); -1: none
+    VERL_SECTION_ADDED_RAW,     // verl_token_added_t[], sorted by the bytes of match
     VERL_SECTION_ADDED_NORMALIZED,
-    VERL_SECTION_NORMALIZER,                // verl_token_step_t[]
+    VERL_SECTION_NORMALIZER, // verl_token_step_t[]
     VERL_SECTION_PRE_TOKENIZER,
     VERL_SECTION_DECODER,
-    VERL_SECTION_PREFIX,                    // int32_t[]: what ADD_SPECIAL puts before and behind the ids
+    VERL_SECTION_PREFIX, // int32_t[]: what ADD_SPECIAL puts before and behind the ids
     VERL_SECTION_SUFFIX,
-    VERL_SECTION_CHAT_TEMPLATE,             // bytes; empty where there is none
-    VERL_SECTION_STRINGS,                   // bytes of all spans
+    VERL_SECTION_CHAT_TEMPLATE, // bytes; empty where there is none
+    VERL_SECTION_STRINGS,       // bytes of all spans
     VERL_SECTIONS
 };
 

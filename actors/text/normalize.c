@@ -16,9 +16,9 @@ verl_normalizer_init(verl_normalizer_t *self, const verl_token_step_t *step, uin
         return verl_text_fail(error, error_size, "%s: not enough memory", path);
     for (uint32_t i = 0; i < count; i++) {
         bool known = step[i].kind <= VERL_STEP_STRIP_SPACE;
-        if (!known || (step[i].kind == VERL_STEP_REPLACE
-                       && verl_pattern_init(&self->pattern[i], strings + step[i].first.offset, step[i].first.length, path,
-                                            error, error_size))) {
+        if (!known ||
+            (step[i].kind == VERL_STEP_REPLACE && verl_pattern_init(&self->pattern[i], strings + step[i].first.offset,
+                                                                    step[i].first.length, path, error, error_size))) {
             verl_normalizer_done(self);
             return known ? -1 : verl_text_fail(error, error_size, "%s: step %u of the normalizer is unknown", path, i);
         }
@@ -133,10 +133,11 @@ s_step(const verl_normalizer_t *self, uint32_t index, verl_matcher_t *matcher, c
     const char *first = self->strings + step->first.offset;
     switch (step->kind) {
     case VERL_STEP_PREPEND:
-        return (in->length && verl_text_add(out, first, step->first.length)) || verl_text_add(out, in->data, in->length);
+        return (in->length && verl_text_add(out, first, step->first.length)) ||
+               verl_text_add(out, in->data, in->length);
     case VERL_STEP_REPLACE:
-        return verl_text_replace(&self->pattern[index], matcher, in->data, in->length, self->strings + step->second.offset,
-                                 step->second.length, out);
+        return verl_text_replace(&self->pattern[index], matcher, in->data, in->length,
+                                 self->strings + step->second.offset, step->second.length, out);
     case VERL_STEP_STRIP_SPACE:
         return s_strip_space(step->option, in, out);
     default:

@@ -22,8 +22,9 @@ verl_pattern_init(verl_pattern_t *self, const char *regex, size_t length, const 
     if (context) {
         pcre2_set_newline(context, PCRE2_NEWLINE_LF);
         pcre2_set_parens_nest_limit(context, 100);
-        self->code = pcre2_compile((PCRE2_SPTR) (translated.data ? translated.data : ""), translated.length,
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &number, &at, context);
+        self->code =
+            pcre2_compile((PCRE2_SPTR) (translated.data ? translated.data : ""), translated.length,
+                          PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &number, &at, context);
     }
     pcre2_compile_context_free(context);
     verl_text_done(&translated);
@@ -76,7 +77,8 @@ verl_pattern_find(const verl_pattern_t *self, verl_matcher_t *matcher, const cha
 {
     if (s_prepare(matcher))
         return -1;
-    int rc = pcre2_match(self->code, (PCRE2_SPTR) text, length, from, PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
+    int rc =
+        pcre2_match(self->code, (PCRE2_SPTR) text, length, from, PCRE2_NO_UTF_CHECK, matcher->data, matcher->context);
     if (rc == PCRE2_ERROR_JIT_STACKLIMIT)
         rc = pcre2_match(self->code, (PCRE2_SPTR) text, length, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data,
                          matcher->context);

@@ -126,14 +126,26 @@ static void
 s_emit_property(s_translator_t *self)
 {
     static const char *const long_names[][2] = {
-        { "Letter", "L" }, { "Number", "N" }, { "Mark", "M" }, { "Punctuation", "P" }, { "Punct", "P" }, { "Symbol", "S" },
-        { "Separator", "Z" }, { "Other", "C" }, { "Uppercase_Letter", "Lu" }, { "Lowercase_Letter", "Ll" },
-        { "Titlecase_Letter", "Lt" }, { "Modifier_Letter", "Lm" }, { "Other_Letter", "Lo" }, { "Decimal_Number", "Nd" },
+        { "Letter", "L" },
+        { "Number", "N" },
+        { "Mark", "M" },
+        { "Punctuation", "P" },
+        { "Punct", "P" },
+        { "Symbol", "S" },
+        { "Separator", "Z" },
+        { "Other", "C" },
+        { "Uppercase_Letter", "Lu" },
+        { "Lowercase_Letter", "Ll" },
+        { "Titlecase_Letter", "Lt" },
+        { "Modifier_Letter", "Lm" },
+        { "Other_Letter", "Lo" },
+        { "Decimal_Number", "Nd" },
         { "Any", "Any" },
     };
     bool negated = self->regex[self->at + 1] == 'P';
     const char *open = self->regex + self->at + 3, *end = self->regex + self->length;
-    const char *close = self->at + 3 < self->length && open[-1] == '{' ? memchr(open, '}', (size_t) (end - open)) : NULL;
+    const char *close =
+        self->at + 3 < self->length && open[-1] == '{' ? memchr(open, '}', (size_t) (end - open)) : NULL;
     char name[48] = "", property[64];
     if (close && *open == '^') {
         negated = !negated;
@@ -172,7 +184,8 @@ s_escape(s_translator_t *self)
     case 'w': s_emit_word(self, false); break;
     case 'W': s_emit_word(self, true); break;
     case 'd': s_emit_members(self, false, "\\p{Nd}", s_added_to("Nd"), ""); break;
-    case 'D': s_emit_members(self, true, self->in_class ? "\\P{Nd}" : "\\p{Nd}", self->in_class ? "" : s_added_to("Nd"), "");
+    case 'D':
+        s_emit_members(self, true, self->in_class ? "\\P{Nd}" : "\\p{Nd}", self->in_class ? "" : s_added_to("Nd"), "");
         break;
     case 'h': s_emit_members(self, false, "0-9A-Fa-f", "", ""); break;
     case 'v': s_emit(self, "\\x0B"); break;

@@ -76,8 +76,10 @@ s_locate(verl_source_input_t *self, const char *path, char *error, size_t error_
     if (verl_text_add(&self->path, path, length))
         return verl_text_fail(error, error_size, "%s: not enough memory", path);
     if (stat(self->path.data, &status))
-        return verl_text_fail(error, error_size, "%s: no tokenizer: %s; it must be a model directory, a tokenizer.json or a "
-                              ".gguf file", self->path.data, strerror(errno));
+        return verl_text_fail(error, error_size,
+                              "%s: no tokenizer: %s; it must be a model directory, a tokenizer.json or a "
+                              ".gguf file",
+                              self->path.data, strerror(errno));
     if (!S_ISDIR(status.st_mode))
         return 0;
     if (verl_text_add(&self->path, "/tokenizer.json", 15))
@@ -89,8 +91,9 @@ s_locate(verl_source_input_t *self, const char *path, char *error, size_t error_
     int found = s_find_gguf(path, &self->path);
     if (found == 1)
         return 0;
-    return verl_text_fail(error, error_size, "%.*s: no tokenizer: the directory has no tokenizer.json and %s", (int) length,
-                          path, found ? "more than one .gguf file, of which one must be named" : "no .gguf file");
+    return verl_text_fail(error, error_size, "%.*s: no tokenizer: the directory has no tokenizer.json and %s",
+                          (int) length, path,
+                          found ? "more than one .gguf file, of which one must be named" : "no .gguf file");
 }
 
 // Reads a file that lies beside tokenizer.json and may be absent.
@@ -144,8 +147,8 @@ s_open_json(verl_source_input_t *self, char *error, size_t error_size)
     int rc = s_read_file(self->path.data, &self->json, error, error_size);
     if (rc > 0)
         return verl_text_fail(error, error_size, "%s: no tokenizer: the file is not there", self->path.data);
-    if (rc || s_read_beside(self, "tokenizer_config.json", &self->config, &self->has_config, error, error_size)
-        || s_read_beside(self, "chat_template.jinja", &self->chat_template, &self->has_chat_template, error, error_size))
+    if (rc || s_read_beside(self, "tokenizer_config.json", &self->config, &self->has_config, error, error_size) ||
+        s_read_beside(self, "chat_template.jinja", &self->chat_template, &self->has_chat_template, error, error_size))
         return -1;
     s_mix(self->key, self->json.data, self->json.length);
     s_mix(self->key, self->has_config ? self->config.data : NULL, self->config.length);

@@ -13,6 +13,7 @@ typedef struct {
 
 // Finds and reads the files; parses nothing but the frame of a GGUF file. 0, or -1 with a sentence.
 int  verl_source_input_open(verl_source_input_t *self, const char *path, char *error, size_t error_size);
-int  verl_source_input_read(const verl_source_input_t *self, verl_token_source_t *source, char *error, size_t error_size);
+int
+verl_source_input_read(const verl_source_input_t *self, verl_token_source_t *source, char *error, size_t error_size);
 void verl_source_input_close(verl_source_input_t *self);
 #endif

@@ -15,9 +15,12 @@
     "|[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*" tail
 
 static const char s_gpt2[] = VERL_GPT2_PATTERN;
-static const char s_llama3[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES;
-static const char s_qwen2[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES;
-static const char s_qwen35[] = CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES;
+static const char s_llama3[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES;
+static const char s_qwen2[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*" SPACES;
+static const char s_qwen35[] =
+    CONTRACTIONS "|[^\\r\\n\\p{L}\\p{N}]?[\\p{L}\\p{M}]+|\\p{N}| ?[^\\s\\p{L}\\p{M}\\p{N}]+[\\r\\n]*" SPACES;
 static const char s_gpt4o[] = CASED_WORD(CONTRACTIONS "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES;
 static const char s_tekken[] = CASED_WORD("") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES;
 
@@ -74,13 +77,15 @@ s_read_pre(s_reader_t *self)
     verl_gguf_string_t name;
     size_t known = 0, count = sizeof s_known / sizeof *s_known;
     if (!verl_gguf_string(self->gguf, "tokenizer.ggml.pre", &name))
-        return S_FAIL(self, "%s: has no tokenizer.ggml.pre, so that nothing says how it cuts text; convert the model anew",
+        return S_FAIL(self,
+                      "%s: has no tokenizer.ggml.pre, so that nothing says how it cuts text; convert the model anew",
                       self->path);
-    while (known < count && (strlen(s_known[known].name) != name.size || memcmp(s_known[known].name, name.data, name.size)))
+    while (known < count &&
+           (strlen(s_known[known].name) != name.size || memcmp(s_known[known].name, name.data, name.size)))
         known++;
     if (known == count)
-        return S_FAIL(self, "%s: the pre-tokenizer \"%.*s\" is not known; give the model's tokenizer.json instead", self->path,
-                      (int) (name.size < 60 ? name.size : 60), name.data);
+        return S_FAIL(self, "%s: the pre-tokenizer \"%.*s\" is not known; give the model's tokenizer.json instead",
+                      self->path, (int) (name.size < 60 ? name.size : 60), name.data);
     unsigned options = s_known[known].options;
     const char *pattern = s_known[known].pattern;
     int rc = 0;
@@ -89,8 +94,8 @@ s_read_pre(s_reader_t *self)
     if (!rc && options & DIGITS)
         rc = verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED,
                                   VERL_DIGIT_PATTERN, strlen(VERL_DIGIT_PATTERN), "", 0);
-    rc = rc || verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED, pattern,
-                                    strlen(pattern), "", 0);
+    rc = rc || verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED,
+                                    pattern, strlen(pattern), "", 0);
     rc = rc || verl_source_add_byte_level(self->source, false, false)
          || verl_source_add_step(self->source, VERL_PIPE_DECODER, VERL_STEP_BYTE_LEVEL, 0, "", 0, "", 0);
     self->source->flags |= options & IGNORE_MERGES ? VERL_MODEL_IGNORE_MERGES : 0u;
@@ -148,8 +153,8 @@ s_read_merges(s_reader_t *self)
         if (verl_gguf_element_string(merges, rank, &merge) && merge.size > 2)
             space = memchr(merge.data + 1, ' ', merge.size - 2);
         if (!space)
-            return S_FAIL(self, "%s: tokenizer.ggml.merges[%" PRId64 "] must be two tokens with a space between", self->path,
-                          rank);
+            return S_FAIL(self, "%s: tokenizer.ggml.merges[%" PRId64 "] must be two tokens with a space between",
+                          self->path, rank);
         size_t length = (size_t) (space - merge.data);
         if (verl_source_add_string(self->source, merge.data, length, &left)
             || verl_source_add_string(self->source, space + 1, merge.size - length - 1, &right)
@@ -196,8 +201,8 @@ verl_source_read_gguf(verl_token_source_t *self, const verl_gguf_t *gguf, const 
     verl_gguf_string_t model = { "", 0 };
     verl_gguf_string(gguf, "tokenizer.ggml.model", &model);
     if (model.size != 4 || memcmp(model.data, "gpt2", 4) != 0)
-        return S_FAIL(&reader, "%s: tokenizer.ggml.model is \"%.*s\"; only \"gpt2\" (byte-level BPE) is supported", path,
-                      (int) (model.size < 60 ? model.size : 60), model.data);
+        return S_FAIL(&reader, "%s: tokenizer.ggml.model is \"%.*s\"; only \"gpt2\" (byte-level BPE) is supported",
+                      path, (int) (model.size < 60 ? model.size : 60), model.data);
     int bos = s_read_pre(&reader);
     if (bos < 0 || s_read_tokens(&reader) || s_read_merges(&reader))
         return -1;

@@ -32,8 +32,8 @@ s_read_vocab(s_reader_t *self, json_t *vocab)
         verl_token_span_t span;
         json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= VERL_IMAGE_MAX_TOKENS)
-            return S_FAIL(self, "%s: the id of token \"%.60s\" in model.vocab must be an integer from 0 to %u", self->path,
-                          key, VERL_IMAGE_MAX_TOKENS - 1);
+            return S_FAIL(self, "%s: the id of token \"%.60s\" in model.vocab must be an integer from 0 to %u",
+                          self->path, key, VERL_IMAGE_MAX_TOKENS - 1);
         if (verl_source_add_string(self->source, key, length, &span))
             return S_NO_MEMORY(self);
         if (verl_source_add_token(self->source, (uint32_t) id, span, VERL_TOKEN_MODEL))
@@ -179,8 +179,10 @@ s_read_config(s_reader_t *self, const verl_source_files_t *files)
     if (files->config) {
         json_t *config = json_loadb(files->config, files->config_size, JSON_ALLOW_NUL, &where);
         if (!config)
-            return S_FAIL(self, "%s: tokenizer_config.json beside it is not valid JSON: line %d, column %d: %s; it may be "
-                          "cut short", self->path, where.line, where.column, where.text);
+            return S_FAIL(self,
+                          "%s: tokenizer_config.json beside it is not valid JSON: line %d, column %d: %s; it may be "
+                          "cut short",
+                          self->path, where.line, where.column, where.text);
         int rc = s_read_special(self, config, "bos_token", &self->source->bos);
         rc = rc ? rc : s_read_special(self, config, "eos_token", &self->source->eos);
         rc = rc ? rc : s_read_special(self, config, "pad_token", &self->source->pad);

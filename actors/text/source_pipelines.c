@@ -110,7 +110,8 @@ s_read_normalizer(s_reader_t *self, const json_t *node, int depth)
         return s_add_replace(self, node, VERL_PIPE_NORMALIZER);
     if (strcmp(type, "Strip") == 0)
         return s_add(self, VERL_PIPE_NORMALIZER, VERL_STEP_STRIP_SPACE,
-                     (s_option(node, "strip_left", true) ? 1u : 0u) | (s_option(node, "strip_right", true) ? 2u : 0u), "", "");
+                     (s_option(node, "strip_left", true) ? 1u : 0u) | (s_option(node, "strip_right", true) ? 2u : 0u),
+                     "", "");
     const char *prepend = json_string_value(json_object_get(node, "prepend"));
     if (strcmp(type, "Prepend") == 0 && prepend)
         return s_add(self, VERL_PIPE_NORMALIZER, VERL_STEP_PREPEND, 0, prepend, "");
@@ -147,7 +148,8 @@ s_read_pre_tokenizer(s_reader_t *self, const json_t *node, int depth)
     if (strcmp(type, "Sequence") == 0)
         return s_each(self, node, "pretokenizers", s_read_pre_tokenizer, depth);
     if (self->source->flags & VERL_MODEL_BYTE_LEVEL)
-        return S_FAIL(self, "%s: the pre-tokenizer \"%s\" comes after ByteLevel, which must be the last", self->path, type);
+        return S_FAIL(self, "%s: the pre-tokenizer \"%s\" comes after ByteLevel, which must be the last", self->path,
+                      type);
     if (strcmp(type, "ByteLevel") == 0)
         return verl_source_add_byte_level(self->source, s_option(node, "add_prefix_space", true),
                                           s_option(node, "use_regex", true)) ? S_NO_MEMORY(self) : 0;
@@ -262,8 +264,10 @@ s_read_post_processor(s_reader_t *self, const json_t *node, int depth)
         int32_t ids[2] = { (int32_t) cls, (int32_t) sep };
         return s_add_special(self, &ids[0], 1, false) || s_add_special(self, &ids[1], 1, true) ? -1 : 0;
     }
-    return S_FAIL(self, "%s: the post-processor \"%s\" is not supported; ByteLevel, TemplateProcessing, BertProcessing, "
-                  "RobertaProcessing and Sequence are", self->path, type);
+    return S_FAIL(self,
+                  "%s: the post-processor \"%s\" is not supported; ByteLevel, TemplateProcessing, BertProcessing, "
+                  "RobertaProcessing and Sequence are",
+                  self->path, type);
 }
 
 int

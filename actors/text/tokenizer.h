@@ -93,9 +93,9 @@ const char *verl_tokenizer_path(verl_tokenizer_t *self);
 // Where the tokenizer came from; for tests and for messages.
 typedef enum {
     VERL_TOKENIZER_NOT_LOADED,
-    VERL_TOKENIZER_COMPILED,                // this call compiled it and left the image in the cache
-    VERL_TOKENIZER_MAPPED,                  // the image of the cache is mapped
-    VERL_TOKENIZER_PRIVATE,                 // compiled, but the cache cannot be written: the image is this process's own
+    VERL_TOKENIZER_COMPILED, // this call compiled it and left the image in the cache
+    VERL_TOKENIZER_MAPPED,   // the image of the cache is mapped
+    VERL_TOKENIZER_PRIVATE,  // compiled, but the cache cannot be written: the image is this process's own
     VERL_TOKENIZER_FAILED
 } verl_tokenizer_origin_t;
 verl_tokenizer_origin_t verl_tokenizer_origin(verl_tokenizer_t *self);

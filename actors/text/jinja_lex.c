@@ -1,20 +1,20 @@
-// template_lex.c: cuts a template into lexemes, with the white space around its tags taken away as Jinja does.
+// jinja_lex.c: cuts a template into lexemes, with the white space around its tags taken away as Jinja does.
 //
 // As the reference sets it up: a newline behind a block or comment goes (trim_blocks), so do spaces before one that
 // begins its line (lstrip_blocks), `-` takes all white space on its side, `+` keeps it.
 #include "actors/text/source.h"
-#include "actors/text/template_impl.h"
+#include "actors/text/jinja_impl.h"
 #include "actors/text/utf8.h"
 #include <stdio.h>
 #include <string.h>
 
 typedef struct {
-    verl_arena_t  *arena;
+    verl_jinja_arena_t  *arena;
     char          *text;                    // with newlines made \n
     size_t         length, at;
     int            line;
     bool           line_starts;             // the text in hand begins a line
-    verl_lexeme_t *list;
+    verl_jinja_lexeme_t *list;
     size_t         count, capacity;
     const char    *where;
     char          *error;
@@ -24,11 +24,11 @@ typedef struct {
 #define S_FAIL(lexer, ...) verl_text_fail((lexer)->error, (lexer)->error_size, __VA_ARGS__)
 
 static int
-s_emit(s_lexer_t *self, verl_token_kind_t kind, const char *data, size_t length, int64_t integer)
+s_emit(s_lexer_t *self, verl_jinja_lexeme_kind_t kind, const char *data, size_t length, int64_t integer)
 {
     if (self->count == self->capacity) {
         size_t capacity = self->capacity ? self->capacity * 2 : 256;
-        verl_lexeme_t *grown = verl_jinja_take(self->arena, capacity * sizeof *grown);
+        verl_jinja_lexeme_t *grown = verl_jinja_arena_take(self->arena, capacity * sizeof *grown);
         if (!grown)
             return S_FAIL(self, "%s: not enough memory", self->where);
         if (self->count)
@@ -36,7 +36,7 @@ s_emit(s_lexer_t *self, verl_token_kind_t kind, const char *data, size_t length,
         self->list = grown;
         self->capacity = capacity;
     }
-    self->list[self->count++] = (verl_lexeme_t) { kind, self->line, { data, length }, integer };
+    self->list[self->count++] = (verl_jinja_lexeme_t) { kind, self->line, { data, length }, integer };
     return 0;
 }
 
@@ -58,7 +58,8 @@ static size_t
 s_find_tag(const s_lexer_t *self)
 {
     for (size_t at = self->at; at + 1 < self->length; at++)
-        if (self->text[at] == '{' && (self->text[at + 1] == '{' || self->text[at + 1] == '%' || self->text[at + 1] == '#'))
+        if (self->text[at] == '{' &&
+            (self->text[at + 1] == '{' || self->text[at + 1] == '%' || self->text[at + 1] == '#'))
             return at;
     return self->length;
 }
@@ -133,7 +134,7 @@ s_string(s_lexer_t *self)
         end += self->text[end] == '\\' ? 2 : 1;
     if (end >= self->length)
         return S_FAIL(self, "%s: line %d: a string does not end", self->where, self->line);
-    uint8_t *value = verl_jinja_take(self->arena, 2 * (end - self->at) + 8);
+    uint8_t *value = verl_jinja_arena_take(self->arena, 2 * (end - self->at) + 8);
     if (!value)
         return S_FAIL(self, "%s: not enough memory", self->where);
     for (size_t at = self->at + 1, used; at < end; at += used) {
@@ -213,7 +214,9 @@ s_tag(s_lexer_t *self, bool block)
             s_trim_after(self, self->at + mark + 2, mark ? *here : 0, block);
             return 0;
         }
-        nesting += *here == '{' || *here == '(' || *here == '[' ? 1 : *here == '}' || *here == ')' || *here == ']' ? -1 : 0;
+        nesting += *here == '{' || *here == '(' || *here == '['   ? 1
+                   : *here == '}' || *here == ')' || *here == ']' ? -1
+                                                                  : 0;
         nesting = nesting < 0 ? 0 : nesting;
         int rc = 0;
         if (s_space(*here))
@@ -261,12 +264,12 @@ s_lex(s_lexer_t *self)
 }
 
 int
-verl_template_lex(verl_arena_t *arena, const char *text, size_t length, const char *where,
-                  verl_lexeme_t **ret_lexemes, char *error, size_t error_size)
+verl_jinja_lex(verl_jinja_arena_t *arena, const char *text, size_t length, const char *where,
+                  verl_jinja_lexeme_t **ret_lexemes, char *error, size_t error_size)
 {
     s_lexer_t self = { .arena = arena, .line = 1, .line_starts = true, .where = where, .error = error,
                        .error_size = error_size };
-    self.text = verl_jinja_take(arena, length + 1);
+    self.text = verl_jinja_arena_take(arena, length + 1);
     if (!self.text)
         return S_FAIL(&self, "%s: not enough memory", where);
     for (size_t i = 0; i < length; i++)

@@ -1,5 +1,5 @@
-// template_value.c: the values of templates, and the arena that they live in.
-#include "actors/text/template_impl.h"
+// jinja_value.c: the values of templates, and the arena that they live in.
+#include "actors/text/jinja_impl.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 enum { BLOCK_SIZE = 64 * 1024, DEEPEST = 50 };
 
 void *
-verl_jinja_take(verl_arena_t *self, size_t bytes)
+verl_jinja_arena_take(verl_jinja_arena_t *self, size_t bytes)
 {
     if (bytes > self->limit || self->total > self->limit - bytes)
         return NULL;
@@ -30,30 +30,30 @@ verl_jinja_take(verl_arena_t *self, size_t bytes)
 }
 
 void
-verl_arena_done(verl_arena_t *self)
+verl_jinja_arena_done(verl_jinja_arena_t *self)
 {
     while (self->block) {
         void *before = *(void **) self->block;
         free(self->block);
         self->block = before;
     }
-    *self = (verl_arena_t) { .limit = self->limit };
+    *self = (verl_jinja_arena_t) { .limit = self->limit };
 }
 
 bool
-verl_string_is(verl_string_t string, const char *text)
+verl_jinja_string_is(verl_jinja_string_t string, const char *text)
 {
     return strlen(text) == string.length && memcmp(string.data, text, string.length) == 0;
 }
 
-verl_value_t
+verl_jinja_value_t
 verl_jinja_string(const char *data, size_t length)
 {
-    return (verl_value_t) { .kind = VERL_VALUE_STRING, .string = { data, length } };
+    return (verl_jinja_value_t) { .kind = VERL_JINJA_STRING, .string = { data, length } };
 }
 
-static verl_value_t *
-s_find(const verl_dict_t *dict, verl_string_t key)
+static verl_jinja_value_t *
+s_find(const verl_jinja_dict_t *dict, verl_jinja_string_t key)
 {
     for (size_t i = 0; dict && i < dict->count; i++)
         if (dict->keys[i].length == key.length && memcmp(dict->keys[i].data, key.data, key.length) == 0)
@@ -61,24 +61,25 @@ s_find(const verl_dict_t *dict, verl_string_t key)
     return NULL;
 }
 
-const verl_value_t *
-verl_dict_get(const verl_dict_t *dict, verl_string_t key)
+const verl_jinja_value_t *
+verl_jinja_dict_get(const verl_jinja_dict_t *dict, verl_jinja_string_t key)
 {
     return s_find(dict, key);
 }
 
 int
-verl_dict_set(verl_dict_t *dict, verl_arena_t *arena, verl_string_t key, verl_value_t value)
+verl_jinja_dict_set(verl_jinja_dict_t *dict, verl_jinja_arena_t *arena, verl_jinja_string_t key,
+                    verl_jinja_value_t value)
 {
-    verl_value_t *there = s_find(dict, key);
+    verl_jinja_value_t *there = s_find(dict, key);
     if (there) {
         *there = value;
         return 0;
     }
     if (dict->count == dict->capacity) {
         size_t capacity = dict->capacity ? dict->capacity * 2 : 8;
-        verl_string_t *keys = verl_jinja_take(arena, capacity * sizeof *keys);
-        verl_value_t *values = verl_jinja_take(arena, capacity * sizeof *values);
+        verl_jinja_string_t *keys = verl_jinja_arena_take(arena, capacity * sizeof *keys);
+        verl_jinja_value_t *values = verl_jinja_arena_take(arena, capacity * sizeof *values);
         if (!keys || !values)
             return -1;
         if (dict->count) {
@@ -95,44 +96,44 @@ verl_dict_set(verl_dict_t *dict, verl_arena_t *arena, verl_string_t key, verl_va
 }
 
 bool
-verl_value_true(const verl_value_t *value)
+verl_jinja_true(const verl_jinja_value_t *value)
 {
     switch (value->kind) {
-    case VERL_VALUE_BOOL: case VERL_VALUE_INT: return value->integer != 0;
-    case VERL_VALUE_STRING: return value->string.length > 0;
-    case VERL_VALUE_LIST:   return value->count > 0;
-    case VERL_VALUE_DICT:   return value->dict->count > 0;
-    case VERL_VALUE_UNDEFINED: case VERL_VALUE_NONE: return false;
+    case VERL_JINJA_BOOL: case VERL_JINJA_INT: return value->integer != 0;
+    case VERL_JINJA_STRING: return value->string.length > 0;
+    case VERL_JINJA_LIST:   return value->count > 0;
+    case VERL_JINJA_DICT:   return value->dict->count > 0;
+    case VERL_JINJA_UNDEFINED: case VERL_JINJA_NONE: return false;
     default: return true;
     }
 }
 
 bool
-verl_value_equal(const verl_value_t *left, const verl_value_t *right, int depth)
+verl_jinja_equal(const verl_jinja_value_t *left, const verl_jinja_value_t *right, int depth)
 {
-    bool numbers = (left->kind == VERL_VALUE_INT || left->kind == VERL_VALUE_BOOL)
-                   && (right->kind == VERL_VALUE_INT || right->kind == VERL_VALUE_BOOL);
+    bool numbers = (left->kind == VERL_JINJA_INT || left->kind == VERL_JINJA_BOOL)
+                   && (right->kind == VERL_JINJA_INT || right->kind == VERL_JINJA_BOOL);
     if (numbers)
         return left->integer == right->integer;
     if (left->kind != right->kind || depth > DEEPEST)
         return false;
-    if (left->kind == VERL_VALUE_STRING)
+    if (left->kind == VERL_JINJA_STRING)
         return left->string.length == right->string.length
                && memcmp(left->string.data, right->string.data, left->string.length) == 0;
-    if (left->kind == VERL_VALUE_LIST) {
+    if (left->kind == VERL_JINJA_LIST) {
         for (size_t i = 0; left->count == right->count && i < left->count; i++)
-            if (!verl_value_equal(&left->items[i], &right->items[i], depth + 1))
+            if (!verl_jinja_equal(&left->items[i], &right->items[i], depth + 1))
                 return false;
         return left->count == right->count;
     }
-    return left->kind == VERL_VALUE_DICT ? left->dict == right->dict : left->kind <= VERL_VALUE_NONE;
+    return left->kind == VERL_JINJA_DICT ? left->dict == right->dict : left->kind <= VERL_JINJA_NONE;
 }
 
 const char *
-verl_value_kind_name(const verl_value_t *value)
+verl_jinja_kind_name(const verl_jinja_value_t *value)
 {
-    static const char *const names[] = { "undefined", "none", "a boolean", "an integer", "a string", "a list", "a mapping",
-                                         "a macro", "a function" };
+    static const char *const names[] = { "undefined", "none",      "a boolean", "an integer", "a string",
+                                         "a list",    "a mapping", "a macro",   "a function" };
     return names[value->kind];
 }
 
@@ -144,7 +145,7 @@ s_add(verl_text_t *text, const char *string)
 
 // A string in quotes: of JSON, or of Python (single quotes), which differ in what they escape.
 static int
-s_quote(verl_text_t *text, verl_string_t string, bool json)
+s_quote(verl_text_t *text, verl_jinja_string_t string, bool json)
 {
     char quote = json || memchr(string.data, '\'', string.length) ? '"' : '\'', escape[8];
     int rc = verl_text_add(text, &quote, 1);
@@ -167,44 +168,46 @@ s_quote(verl_text_t *text, verl_string_t string, bool json)
 }
 
 static int
-s_write_dict(verl_text_t *text, const verl_dict_t *dict, bool json, int depth)
+s_write_dict(verl_text_t *text, const verl_jinja_dict_t *dict, bool json, int depth)
 {
     int rc = s_add(text, "{");
     for (size_t i = 0; i < dict->count && !rc; i++) {
         rc = (i && s_add(text, ", ")) || s_quote(text, dict->keys[i], json) || s_add(text, ": ");
-        const verl_value_t *value = &dict->values[i];
-        rc = rc || (value->kind == VERL_VALUE_STRING ? s_quote(text, value->string, json)
-                                                     : verl_value_write(text, value, json, depth + 1));
+        const verl_jinja_value_t *value = &dict->values[i];
+        rc = rc || (value->kind == VERL_JINJA_STRING ? s_quote(text, value->string, json)
+                                                     : verl_jinja_write(text, value, json, depth + 1));
     }
     return rc || s_add(text, "}");
 }
 
 int
-verl_value_write(verl_text_t *text, const verl_value_t *value, bool json, int depth)
+verl_jinja_write(verl_text_t *text, const verl_jinja_value_t *value, bool json, int depth)
 {
     char number[32];
     int rc;
     if (depth > DEEPEST)
         return -1;
     switch (value->kind) {
-    case VERL_VALUE_NONE:
+    case VERL_JINJA_NONE:
         return s_add(text, json ? "null" : "None");
-    case VERL_VALUE_BOOL:
+    case VERL_JINJA_BOOL:
         return s_add(text, value->integer ? (json ? "true" : "True") : json ? "false" : "False");
-    case VERL_VALUE_INT:
+    case VERL_JINJA_INT:
         snprintf(number, sizeof number, "%" PRId64, value->integer);
         return s_add(text, number);
-    case VERL_VALUE_STRING:
-        return json ? s_quote(text, value->string, true) : verl_text_add(text, value->string.data, value->string.length);
-    case VERL_VALUE_LIST:
+    case VERL_JINJA_STRING:
+        return json ? s_quote(text, value->string, true)
+                    : verl_text_add(text, value->string.data, value->string.length);
+    case VERL_JINJA_LIST:
         rc = s_add(text, "[");
         for (size_t i = 0; i < value->count && !rc; i++) {
             rc = i ? s_add(text, ", ") : 0;
-            rc = rc || (value->items[i].kind == VERL_VALUE_STRING ? s_quote(text, value->items[i].string, json)
-                                                                  : verl_value_write(text, &value->items[i], json, depth + 1));
+            rc = rc || (value->items[i].kind == VERL_JINJA_STRING
+                            ? s_quote(text, value->items[i].string, json)
+                            : verl_jinja_write(text, &value->items[i], json, depth + 1));
         }
         return rc || s_add(text, "]");
-    case VERL_VALUE_DICT:
+    case VERL_JINJA_DICT:
         return s_write_dict(text, value->dict, json, depth);
     default:
         return 0;                           // undefined writes nothing

@@ -1,14 +1,14 @@
-// template_parse.c: from lexemes to a tree, by recursive descent.
+// jinja_parse.c: from lexemes to a tree, by recursive descent.
 #include "actors/text/source.h"
-#include "actors/text/template_impl.h"
+#include "actors/text/jinja_impl.h"
 #include <stdlib.h>
 #include <string.h>
 
 enum { ARENA_LIMIT = 64 * 1024 * 1024, DEEPEST = 200 };
 
 typedef struct {
-    verl_arena_t  *arena;
-    verl_lexeme_t *at;
+    verl_jinja_arena_t  *arena;
+    verl_jinja_lexeme_t *at;
     int            depth;
     const char    *where;
     char          *error;
@@ -16,16 +16,16 @@ typedef struct {
     bool           failed;
 } s_parser_t;
 
-static verl_node_t *s_expression(s_parser_t *self);
-static verl_node_t *s_unary(s_parser_t *self);
-static verl_node_t *s_body(s_parser_t *self);
+static verl_jinja_node_t *s_expression(s_parser_t *self);
+static verl_jinja_node_t *s_unary(s_parser_t *self);
+static verl_jinja_node_t *s_body(s_parser_t *self);
 
 // The first failure stays; NULL, so that a failing path is one line.
 static void *
 s_fail(s_parser_t *self, const char *what)
 {
     if (!self->failed) {
-        verl_string_t text = self->at->text;
+        verl_jinja_string_t text = self->at->text;
         verl_text_fail(self->error, self->error_size, "%s: line %d: %s%s%.*s%s", self->where, self->at->line, what,
                        text.length ? " at '" : "", (int) (text.length < 40 ? text.length : 40), text.data,
                        text.length ? "'" : "");
@@ -34,10 +34,10 @@ s_fail(s_parser_t *self, const char *what)
     return NULL;
 }
 
-static verl_node_t *
-s_node(s_parser_t *self, verl_node_kind_t kind, verl_node_t *a, verl_node_t *b)
+static verl_jinja_node_t *
+s_node(s_parser_t *self, verl_jinja_node_kind_t kind, verl_jinja_node_t *a, verl_jinja_node_t *b)
 {
-    verl_node_t *node = self->failed ? NULL : verl_jinja_take(self->arena, sizeof *node);
+    verl_jinja_node_t *node = self->failed ? NULL : verl_jinja_arena_take(self->arena, sizeof *node);
     if (!node)
         return s_fail(self, "not enough memory for the template");
     node->kind = kind;
@@ -48,14 +48,14 @@ s_node(s_parser_t *self, verl_node_kind_t kind, verl_node_t *a, verl_node_t *b)
 }
 
 static bool
-s_is(const s_parser_t *self, verl_token_kind_t kind, const char *text)
+s_is(const s_parser_t *self, verl_jinja_lexeme_kind_t kind, const char *text)
 {
-    return self->at->kind == kind && verl_string_is(self->at->text, text);
+    return self->at->kind == kind && verl_jinja_string_is(self->at->text, text);
 }
 
 // Takes the lexeme where it is this one.
 static bool
-s_take(s_parser_t *self, verl_token_kind_t kind, const char *text)
+s_take(s_parser_t *self, verl_jinja_lexeme_kind_t kind, const char *text)
 {
     bool is = s_is(self, kind, text);
     self->at += is;
@@ -70,7 +70,7 @@ s_take_operator(s_parser_t *self, const char *text)
 
 // The same, and it must be there. The ends of tags have no text.
 static bool
-s_expect(s_parser_t *self, verl_token_kind_t kind, const char *text, const char *missing)
+s_expect(s_parser_t *self, verl_jinja_lexeme_kind_t kind, const char *text, const char *missing)
 {
     if (!self->failed && s_take(self, kind, text))
         return true;
@@ -79,19 +79,20 @@ s_expect(s_parser_t *self, verl_token_kind_t kind, const char *text, const char 
 }
 
 // Arguments up to `close`: values, some with names.
-static verl_node_t *
+static verl_jinja_node_t *
 s_arguments(s_parser_t *self, const char *close)
 {
-    verl_node_t *first = NULL, **last = &first;
+    verl_jinja_node_t *first = NULL, **last = &first;
     while (!self->failed && !s_take_operator(self, close)) {
         if (first && !s_expect(self, TOKEN_OPERATOR, ",", "a comma is missing"))
             break;
         if (s_take_operator(self, close))
             break;
-        verl_node_t *argument = s_node(self, NODE_ARGUMENT, NULL, NULL);
+        verl_jinja_node_t *argument = s_node(self, NODE_ARGUMENT, NULL, NULL);
         if (!argument)
             break;
-        if (self->at->kind == TOKEN_NAME && self->at[1].kind == TOKEN_OPERATOR && verl_string_is(self->at[1].text, "=")) {
+        if (self->at->kind == TOKEN_NAME && self->at[1].kind == TOKEN_OPERATOR &&
+            verl_jinja_string_is(self->at[1].text, "=")) {
             argument->text = self->at->text;
             self->at += 2;
         }
@@ -103,17 +104,17 @@ s_arguments(s_parser_t *self, const char *close)
 }
 
 // {key: value, …}; the brace is taken.
-static verl_node_t *
+static verl_jinja_node_t *
 s_dict(s_parser_t *self)
 {
-    verl_node_t *dict = s_node(self, NODE_DICT, NULL, NULL), **last = dict ? &dict->a : NULL;
+    verl_jinja_node_t *dict = s_node(self, NODE_DICT, NULL, NULL), **last = dict ? &dict->a : NULL;
     while (last && !self->failed && !s_take_operator(self, "}")) {
         if (dict->a && !s_expect(self, TOKEN_OPERATOR, ",", "a comma is missing"))
             break;
         if (s_take_operator(self, "}"))
             break;
         for (int part = 0; part < 2 && !self->failed; part++) {
-            verl_node_t *argument = s_node(self, NODE_ARGUMENT, s_expression(self), NULL);
+            verl_jinja_node_t *argument = s_node(self, NODE_ARGUMENT, s_expression(self), NULL);
             if (!argument || (part == 0 && !s_expect(self, TOKEN_OPERATOR, ":", "a colon is missing")))
                 break;
             *last = argument;
@@ -123,19 +124,19 @@ s_dict(s_parser_t *self)
     return dict;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_word(s_parser_t *self)
 {
-    static const struct { const char *text; verl_node_kind_t kind; int64_t value; } words[] = {
+    static const struct { const char *text; verl_jinja_node_kind_t kind; int64_t value; } words[] = {
         { "true", NODE_BOOL, 1 }, { "True", NODE_BOOL, 1 }, { "false", NODE_BOOL, 0 }, { "False", NODE_BOOL, 0 },
         { "none", NODE_NONE, 0 }, { "None", NODE_NONE, 0 },
     };
-    verl_node_t *node = s_node(self, NODE_NAME, NULL, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_NAME, NULL, NULL);
     if (!node)
         return NULL;
     node->text = self->at->text;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (verl_string_is(node->text, words[i].text)) {
+        if (verl_jinja_string_is(node->text, words[i].text)) {
             node->kind = words[i].kind;
             node->integer = words[i].value;
         }
@@ -144,26 +145,26 @@ s_word(s_parser_t *self)
 }
 
 // Strings that stand side by side are one.
-static verl_node_t *
+static verl_jinja_node_t *
 s_literal(s_parser_t *self)
 {
-    verl_node_t *node = s_node(self, NODE_STRING, NULL, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_STRING, NULL, NULL);
     if (!node)
         return NULL;
     node->text = self->at++->text;
     while (self->at->kind == TOKEN_STRING) {
-        verl_string_t more = self->at++->text;
-        char *both = verl_jinja_take(self->arena, node->text.length + more.length + 1);
+        verl_jinja_string_t more = self->at++->text;
+        char *both = verl_jinja_arena_take(self->arena, node->text.length + more.length + 1);
         if (!both)
             return s_fail(self, "not enough memory for the template");
         memcpy(both, node->text.data, node->text.length);
         memcpy(both + node->text.length, more.data, more.length);
-        node->text = (verl_string_t) { both, node->text.length + more.length };
+        node->text = (verl_jinja_string_t) { both, node->text.length + more.length };
     }
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_primary(s_parser_t *self)
 {
     if (self->at->kind == TOKEN_NAME)
@@ -171,14 +172,14 @@ s_primary(s_parser_t *self)
     if (self->at->kind == TOKEN_STRING)
         return s_literal(self);
     if (self->at->kind == TOKEN_INT) {
-        verl_node_t *node = s_node(self, NODE_INT, NULL, NULL);
+        verl_jinja_node_t *node = s_node(self, NODE_INT, NULL, NULL);
         if (node)
             node->integer = self->at++->integer;
         return node;
     }
     if (s_take_operator(self, "[")) {
-        verl_node_t *node = s_node(self, NODE_LIST, NULL, NULL);
-        verl_node_t *items = s_arguments(self, "]");
+        verl_jinja_node_t *node = s_node(self, NODE_LIST, NULL, NULL);
+        verl_jinja_node_t *items = s_arguments(self, "]");
         if (node)
             node->a = items;
         return node;
@@ -187,17 +188,17 @@ s_primary(s_parser_t *self)
         return s_dict(self);
     if (!s_take_operator(self, "("))
         return s_fail(self, "a value is missing");
-    verl_node_t *inner = s_expression(self);
+    verl_jinja_node_t *inner = s_expression(self);
     if (s_is(self, TOKEN_OPERATOR, ","))
         return s_fail(self, "tuples are not supported");
     return s_expect(self, TOKEN_OPERATOR, ")", "a parenthesis is missing") ? inner : NULL;
 }
 
 // [index] or [from:to:step]; the bracket is taken.
-static verl_node_t *
-s_subscript(s_parser_t *self, verl_node_t *object)
+static verl_jinja_node_t *
+s_subscript(s_parser_t *self, verl_jinja_node_t *object)
 {
-    verl_node_t *part[3] = { NULL, NULL, NULL };
+    verl_jinja_node_t *part[3] = { NULL, NULL, NULL };
     int colons = 0;
     while (!self->failed && !s_take_operator(self, "]")) {
         if (s_take_operator(self, ":")) {
@@ -211,7 +212,7 @@ s_subscript(s_parser_t *self, verl_node_t *object)
     }
     if (!colons && !part[0])
         return s_fail(self, "an index is missing");
-    verl_node_t *node = s_node(self, colons ? NODE_SLICE : NODE_INDEX, object, part[0]);
+    verl_jinja_node_t *node = s_node(self, colons ? NODE_SLICE : NODE_INDEX, object, part[0]);
     if (node) {
         node->c = part[1];
         node->d = part[2];
@@ -219,8 +220,8 @@ s_subscript(s_parser_t *self, verl_node_t *object)
     return node;
 }
 
-static verl_node_t *
-s_postfix(s_parser_t *self, verl_node_t *node)
+static verl_jinja_node_t *
+s_postfix(s_parser_t *self, verl_jinja_node_t *node)
 {
     while (!self->failed) {
         if (s_take_operator(self, ".")) {
@@ -231,7 +232,7 @@ s_postfix(s_parser_t *self, verl_node_t *node)
         } else if (s_take_operator(self, "[")) {
             node = s_subscript(self, node);
         } else if (s_take_operator(self, "(")) {
-            verl_node_t *arguments = s_arguments(self, ")");
+            verl_jinja_node_t *arguments = s_arguments(self, ")");
             node = s_node(self, NODE_CALL, node, arguments);
         } else {
             return node;
@@ -241,11 +242,11 @@ s_postfix(s_parser_t *self, verl_node_t *node)
 }
 
 // A test: `x is defined`, `x is not none`, `x is divisibleby 3`, `x is in [1, 2]`.
-static verl_node_t *
-s_test(s_parser_t *self, verl_node_t *value)
+static verl_jinja_node_t *
+s_test(s_parser_t *self, verl_jinja_node_t *value)
 {
     bool negated = s_take(self, TOKEN_NAME, "not");
-    verl_node_t *node = s_node(self, NODE_TEST, value, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_TEST, value, NULL);
     if (!node)
         return NULL;
     node->integer = negated;
@@ -255,14 +256,15 @@ s_test(s_parser_t *self, verl_node_t *value)
     self->at++;
     if (s_take_operator(self, "("))
         node->b = s_arguments(self, ")");
-    else if (verl_string_is(node->text, "in") || verl_string_is(node->text, "==") || verl_string_is(node->text, "equalto")
-             || verl_string_is(node->text, "eq") || verl_string_is(node->text, "divisibleby"))
+    else if (verl_jinja_string_is(node->text, "in") || verl_jinja_string_is(node->text, "==") ||
+             verl_jinja_string_is(node->text, "equalto") || verl_jinja_string_is(node->text, "eq") ||
+             verl_jinja_string_is(node->text, "divisibleby"))
         node->b = s_node(self, NODE_ARGUMENT, s_unary(self), NULL);
     return node;
 }
 
-static verl_node_t *
-s_filters(s_parser_t *self, verl_node_t *node)
+static verl_jinja_node_t *
+s_filters(s_parser_t *self, verl_jinja_node_t *node)
 {
     while (!self->failed) {
         if (s_take_operator(self, "|")) {
@@ -281,10 +283,10 @@ s_filters(s_parser_t *self, verl_node_t *node)
     return NULL;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_unary(s_parser_t *self)
 {
-    verl_node_t *node;
+    verl_jinja_node_t *node;
     if (++self->depth > DEEPEST)
         return s_fail(self, "the template is nested too deep");
     if (s_take_operator(self, "-"))
@@ -304,72 +306,73 @@ static const char *const s_operators[][7] = {
 };
 enum { LEVELS = 4 };
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_binary(s_parser_t *self, int level)
 {
     if (level == LEVELS)
         return s_unary(self);
-    verl_node_t *left = s_binary(self, level + 1);
+    verl_jinja_node_t *left = s_binary(self, level + 1);
     while (!self->failed) {
-        verl_string_t name = self->at->text;
+        verl_jinja_string_t name = self->at->text;
         bool negated = level == 0 && s_is(self, TOKEN_NAME, "not") && self->at[1].kind == TOKEN_NAME
-                       && verl_string_is(self->at[1].text, "in");
+                       && verl_jinja_string_is(self->at[1].text, "in");
         bool found = negated || (level == 0 && s_is(self, TOKEN_NAME, "in"));
         for (int i = 0; s_operators[level][i] && !found; i++)
             found = s_is(self, TOKEN_OPERATOR, s_operators[level][i]);
         if (!found)
             return left;
         self->at += negated ? 2 : 1;
-        verl_node_t *right = s_binary(self, level + 1);
+        verl_jinja_node_t *right = s_binary(self, level + 1);
         left = s_node(self, NODE_BINARY, left, right);
         if (left)
-            left->text = negated ? (verl_string_t) { "in", 2 } : name;
+            left->text = negated ? (verl_jinja_string_t) { "in", 2 } : name;
         if (negated)
             left = s_node(self, NODE_NOT, left, NULL);
     }
     return NULL;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_not(s_parser_t *self)
 {
     if (++self->depth > DEEPEST)
         return s_fail(self, "the template is nested too deep");
-    verl_node_t *node = s_take(self, TOKEN_NAME, "not") ? s_node(self, NODE_NOT, s_not(self), NULL) : s_binary(self, 0);
+    verl_jinja_node_t *node =
+        s_take(self, TOKEN_NAME, "not") ? s_node(self, NODE_NOT, s_not(self), NULL) : s_binary(self, 0);
     self->depth--;
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_and(s_parser_t *self)
 {
-    verl_node_t *node = s_not(self);
+    verl_jinja_node_t *node = s_not(self);
     while (!self->failed && s_take(self, TOKEN_NAME, "and")) {
-        verl_node_t *right = s_not(self);
+        verl_jinja_node_t *right = s_not(self);
         node = s_node(self, NODE_AND, node, right);
     }
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_or(s_parser_t *self)
 {
-    verl_node_t *node = s_and(self);
+    verl_jinja_node_t *node = s_and(self);
     while (!self->failed && s_take(self, TOKEN_NAME, "or")) {
-        verl_node_t *right = s_and(self);
+        verl_jinja_node_t *right = s_and(self);
         node = s_node(self, NODE_OR, node, right);
     }
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_expression(s_parser_t *self)
 {
     if (++self->depth > DEEPEST)
         return s_fail(self, "the template is nested too deep");
-    verl_node_t *node = s_or(self);
+    verl_jinja_node_t *node = s_or(self);
     while (!self->failed && s_take(self, TOKEN_NAME, "if")) {
-        verl_node_t *choice = s_node(self, NODE_CHOICE, NULL, node);
+        verl_jinja_node_t *choice = s_node(self, NODE_CHOICE, NULL, node);
         if (!choice)
             return NULL;
         choice->a = s_or(self);
@@ -391,7 +394,7 @@ static bool
 s_take_tag(s_parser_t *self, const char *name)
 {
     if (self->failed || self->at->kind != TOKEN_BLOCK || self->at[1].kind != TOKEN_NAME
-        || !verl_string_is(self->at[1].text, name))
+        || !verl_jinja_string_is(self->at[1].text, name))
         return false;
     self->at += 2;
     return true;
@@ -409,12 +412,12 @@ s_end_block(s_parser_t *self, const char *name, const char *missing)
 }
 
 // if and elif, behind the word.
-static verl_node_t *
+static verl_jinja_node_t *
 s_if(s_parser_t *self)
 {
     if (++self->depth > DEEPEST)
         return s_fail(self, "the template is nested too deep");
-    verl_node_t *node = s_node(self, NODE_IF, NULL, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_IF, NULL, NULL);
     if (!node)
         return NULL;
     node->a = s_expression(self);
@@ -433,10 +436,10 @@ s_if(s_parser_t *self)
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_for(s_parser_t *self)
 {
-    verl_node_t *node = s_node(self, NODE_FOR, NULL, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_FOR, NULL, NULL);
     if (!node || self->at->kind != TOKEN_NAME)
         return s_fail(self, "a name is missing behind 'for'");
     node->text = self->at++->text;
@@ -461,12 +464,12 @@ s_for(s_parser_t *self)
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_set(s_parser_t *self)
 {
     if (self->at->kind != TOKEN_NAME)
         return s_fail(self, "a name is missing behind 'set'");
-    verl_node_t *target = s_word(self);
+    verl_jinja_node_t *target = s_word(self);
     if (s_take_operator(self, ".")) {
         target = s_node(self, NODE_ATTRIBUTE, target, NULL);
         if (!target || self->at->kind != TOKEN_NAME)
@@ -474,7 +477,7 @@ s_set(s_parser_t *self)
         target->text = self->at++->text;
     }
     bool value = s_take_operator(self, "=");
-    verl_node_t *node = s_node(self, value ? NODE_SET : NODE_SET_BLOCK, target, NULL);
+    verl_jinja_node_t *node = s_node(self, value ? NODE_SET : NODE_SET_BLOCK, target, NULL);
     if (!node)
         return NULL;
     node->b = value ? s_expression(self) : NULL;
@@ -486,10 +489,10 @@ s_set(s_parser_t *self)
     return node;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_macro(s_parser_t *self)
 {
-    verl_node_t *node = s_node(self, NODE_MACRO, NULL, NULL);
+    verl_jinja_node_t *node = s_node(self, NODE_MACRO, NULL, NULL);
     if (!node || self->at->kind != TOKEN_NAME)
         return s_fail(self, "a name is missing behind 'macro'");
     node->text = self->at++->text;
@@ -499,7 +502,7 @@ s_macro(s_parser_t *self)
     s_end_tag(self);
     node->b = s_body(self);
     s_end_block(self, "endmacro", "an endmacro is missing");
-    for (verl_node_t *parameter = node->a; parameter; parameter = parameter->next) {
+    for (verl_jinja_node_t *parameter = node->a; parameter; parameter = parameter->next) {
         if (parameter->text.length)
             continue;
         if (!parameter->a || parameter->a->kind != NODE_NAME)
@@ -511,7 +514,7 @@ s_macro(s_parser_t *self)
 }
 
 // One statement; its tag is open and self->at is at its name. "generation" only marks a part, for training masks.
-static verl_node_t *
+static verl_jinja_node_t *
 s_statement(s_parser_t *self)
 {
     if (s_take(self, TOKEN_NAME, "if"))
@@ -522,7 +525,7 @@ s_statement(s_parser_t *self)
         return s_set(self);
     if (s_take(self, TOKEN_NAME, "macro"))
         return s_macro(self);
-    verl_node_t *node = NULL;
+    verl_jinja_node_t *node = NULL;
     if (s_take(self, TOKEN_NAME, "break"))
         node = s_node(self, NODE_BREAK, NULL, NULL);
     else if (s_take(self, TOKEN_NAME, "continue"))
@@ -543,19 +546,19 @@ s_ends_body(const s_parser_t *self)
     if (self->at->kind == TOKEN_END)
         return true;
     for (size_t i = 0; i < sizeof ends / sizeof *ends && self->at->kind == TOKEN_BLOCK; i++)
-        if (self->at[1].kind == TOKEN_NAME && verl_string_is(self->at[1].text, ends[i]))
+        if (self->at[1].kind == TOKEN_NAME && verl_jinja_string_is(self->at[1].text, ends[i]))
             return true;
     return false;
 }
 
-static verl_node_t *
+static verl_jinja_node_t *
 s_body(s_parser_t *self)
 {
-    verl_node_t *first = NULL, **last = &first;
+    verl_jinja_node_t *first = NULL, **last = &first;
     if (++self->depth > DEEPEST)
         return s_fail(self, "the template is nested too deep");
     while (!self->failed && !s_ends_body(self)) {
-        verl_node_t *node = NULL;
+        verl_jinja_node_t *node = NULL;
         if (self->at->kind == TOKEN_TEXT) {
             node = s_node(self, NODE_TEXT, NULL, NULL);
             if (node)
@@ -578,36 +581,36 @@ s_body(s_parser_t *self)
     return first;
 }
 
-verl_template_t *
-verl_template_parse(const char *text, size_t length, const char *where, char *error, size_t error_size)
+verl_jinja_t *
+verl_jinja_parse(const char *text, size_t length, const char *where, char *error, size_t error_size)
 {
-    verl_template_t *self = calloc(1, sizeof *self);
+    verl_jinja_t *self = calloc(1, sizeof *self);
     s_parser_t parser = { .where = where, .error = error, .error_size = error_size };
     if (self)
         self->arena.limit = ARENA_LIMIT;
     if (!self || !(self->where = strdup(where))) {
         verl_text_fail(error, error_size, "%s: not enough memory", where);
-        verl_template_destroy(&self);
+        verl_jinja_destroy(&self);
         return NULL;
     }
     parser.arena = &self->arena;
-    if (verl_template_lex(&self->arena, text, length, where, &parser.at, error, error_size)) {
-        verl_template_destroy(&self);
+    if (verl_jinja_lex(&self->arena, text, length, where, &parser.at, error, error_size)) {
+        verl_jinja_destroy(&self);
         return NULL;
     }
     self->body = s_body(&parser);
     if (!parser.failed && parser.at->kind != TOKEN_END)
         s_fail(&parser, "this tag ends nothing");
     if (parser.failed)
-        verl_template_destroy(&self);
+        verl_jinja_destroy(&self);
     return self;
 }
 
 void
-verl_template_destroy(verl_template_t **self_p)
+verl_jinja_destroy(verl_jinja_t **self_p)
 {
     if (*self_p) {
-        verl_arena_done(&(*self_p)->arena);
+        verl_jinja_arena_done(&(*self_p)->arena);
         free((*self_p)->where);
         free(*self_p);
     }

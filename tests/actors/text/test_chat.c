@@ -1,0 +1,208 @@
+// Chat templates: the ones of known models, word for word, and what the interpreter refuses.
+#include "text_fixture.h"
+#include "actors/text/chat.h"
+#include "actors/text/jinja.h"
+
+TestSuite(chat, .init = fixture_setup, .fini = fixture_teardown, .timeout = 60);
+
+static const verl_chat_message_t s_user[] = { { "user", "Hi" } };
+static const verl_chat_message_t s_four[] = {
+    { "system", "Be brief." }, { "user", "2+2?" }, { "assistant", "<think>\nsum\n</think>\n\n4" }, { "user", "sure?" }
+};
+
+static void
+s_expect(verl_tokenizer_t *tokenizer, const verl_chat_message_t *messages, size_t count, bool prompt,
+         const char *expected)
+{
+    char error[1024] = "";
+    verl_text_t text = { 0 };
+    cr_assert_eq(verl_chat_text(tokenizer, messages, count, prompt, &text, error, sizeof error), 0, "%s", error);
+    cr_expect_str_eq(text.data, expected);
+    verl_text_done(&text);
+}
+
+// A tokenizer whose template is this one.
+static verl_tokenizer_t *
+s_with_template(const char *source)
+{
+    verl_text_t json = fixture_read(FIXTURES "llama3-small/tokenizer.json");
+    static const char config[] = "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": {\"content\": \"<|eot_id|>\"}}";
+    fixture_write("tokenizer.json", json.data, json.length);
+    fixture_write("tokenizer_config.json", config, strlen(config));
+    fixture_write("chat_template.jinja", source, strlen(source));
+    verl_text_done(&json);
+    return fixture_open(g_folder);
+}
+
+Test(chat, qwen3)
+{
+    if (access(QWEN3, R_OK) != 0)
+        cr_skip_test("%s is not there", QWEN3);
+    verl_tokenizer_t *tokenizer = fixture_open(QWEN3);
+    s_expect(tokenizer, s_user, 1, true, "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+    s_expect(tokenizer, s_four, 4, true, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n"
+             "<|im_start|>assistant\n4<|im_end|>\n<|im_start|>user\nsure?<|im_end|>\n<|im_start|>assistant\n");
+    s_expect(tokenizer, s_four, 3, false, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n"
+             "<|im_start|>assistant\n<think>\nsum\n</think>\n\n4<|im_end|>\n");
+    char error[1024] = "";
+    verl_token_ids_t ids = { 0 };
+    static const int32_t expected[] = { 151644, 872, 198, 13048, 151645, 198, 151644, 77091, 198 };
+    cr_assert_eq(verl_chat_encode(tokenizer, s_user, 1, true, &ids, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(ids.count, 9);
+    cr_assert_arr_eq(ids.data, expected, sizeof expected);
+    verl_token_ids_done(&ids);
+    verl_tokenizer_close(&tokenizer);
+}
+
+Test(chat, smollm2_has_a_system_prompt_of_its_own)
+{
+    if (access(SMOLLM2, R_OK) != 0)
+        cr_skip_test("%s is not there", SMOLLM2);
+    verl_tokenizer_t *tokenizer = fixture_open(SMOLLM2);
+    s_expect(tokenizer, s_user, 1, true,
+             "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+             "Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+    s_expect(tokenizer, s_four, 2, false,
+             "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n2+2?<|im_end|>\n");
+    verl_tokenizer_close(&tokenizer);
+}
+
+Test(chat, llama3_style)
+{
+    verl_tokenizer_t *tokenizer =
+        s_with_template("{%- for m in messages %}\n"
+                        "    {%- set text = '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m.content "
+                        "| trim + '<|eot_id|>' %}\n"
+                        "    {%- if loop.first %}{% set text = bos_token + text %}{% endif %}\n"
+                        "    {{- text }}\n"
+                        "{%- endfor %}\n"
+                        "{%- if add_generation_prompt %}\n"
+                        "    {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}\n"
+                        "{%- endif %}\n");
+    s_expect(
+        tokenizer, s_four, 2, true,
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\n2+2?<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n");
+    verl_tokenizer_close(&tokenizer);
+}
+
+// Whitespace as trim_blocks and lstrip_blocks have it, scopes, loops, slices, filters, tests, macros.
+Test(chat, the_language)
+{
+    static const struct { const char *source, *expected;
+    } cases[] = {
+        { "a\n  {% if true %}\nb\n  {% endif %}\nc\n", "a\nb\nc" },
+        { "a {%- if true -%} b {%- endif -%} c", "abc" },
+        { "{# gone #}x{{- 'y' -}}  z", "xyz" },
+        { "{% for i in range(3) %}{{ i }}{% if not loop.last %},{% endif %}{% endfor %}", "0,1,2" },
+        { "{% for m in messages if m.role == 'user' %}{{ loop.index }}{{ m.content }}{% else %}none{% endfor %}",
+          "12+2?2sure?" },
+        { "{% set x = 1 %}{% for i in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "1" },
+        { "{% set n = namespace(x=1) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}", "4" },
+        { "{{ messages[1:3] | length }}{{ messages[::-1][0].content }}{{ messages[-1]['role'] }}", "2sure?user" },
+        { "{{ 'héllo'[1:3] }}{{ 'héllo'[::-1] }}{{ 'héllo' | length }}", "éloolléh5" },
+        { "{{ 'a-b-c'.split('-')[-1] }}{{ ' x '.strip() }}{{ 'xxaxx'.strip('x') }}{{ 'ab'.startswith('a') }}",
+          "cxaTrue" },
+        { "{{ nothing is defined }}{{ nothing | default('d') }}{{ none is none }}{{ not nothing }}", "FalsedTrueTrue" },
+        { "{{ 'b' in 'abc' and 3 not in [1, 2] }}{{ 7 // 2 }}{{ -7 % 3 }}{{ 'x' if false else 'y' }}{{ 'n' ~ 1 }}",
+          "True32yn1" },
+        { "{{ {'a': [1, true, none, 'q\"']} | tojson }}", "{\"a\": [1, true, null, \"q\\\"\"]}" },
+        { "{% macro f(a, b='!') %}{{ a }}{{ b }}{% endmacro %}{{ f('x') }}{{ f('y', b='?') }}", "x!y?" },
+        { "{% for k, v in {'a': 1, 'b': 2}.items() %}{{ k }}{{ v }}{% endfor %}", "a1b2" },
+        { "{% for i in range(9) %}{% if i == 2 %}{% continue %}{% endif %}{% if i == 4 %}{% break %}{% endif %}{{ i "
+          "}}{% endfor %}",
+          "013" },
+        { "{% set t %}in {{ 1 + 1 }}{% endset %}{{ t | upper }}", "IN 2" },
+        { "{% generation %}x{% endgeneration %}", "x" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_tokenizer_t *tokenizer = s_with_template(cases[i].source);
+        s_expect(tokenizer, s_four, 4, false, cases[i].expected);
+        verl_tokenizer_close(&tokenizer);
+    }
+}
+
+Test(chat, what_it_cannot_do_is_one_sentence)
+{
+    static const struct { const char *source, *named;
+    } cases[] = {
+        { "a\n{% include 'x' %}", "line 2: this statement is not supported at 'include'" },
+        { "{% if true %}", "endif" },
+        { "{% endif %}", "ends nothing" },
+        { "{{ 'a", "does not end" },
+        { "{{ a", "does not end" },
+        { "{{ a.b.c }}", "'a' is undefined" },
+        { "{{ 1 + 'a' }}", "'+' cannot be used on an integer and a string" },
+        { "{{ 'a' | frobnicate }}", "the filter 'frobnicate'" },
+        { "{{ f(1) }}", "the function 'f'" },
+        { "{{ raise_exception('no ' + 'way') }}", "refuses the messages: no way" },
+        { "{{ 1 // 0 }}", "division" },
+        { "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "too long" },
+        { "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested too deep" },
+        { "{% set x = 'aaaaaaaaaaaaaaaa' %}{% set n = namespace(x=x) %}{% for i in range(99) %}{% set n.x = n.x + n.x "
+          "%}{% endfor %}",
+          "too much memory" },
+        { "{{ 1.5 }}", "numbers with a point" },
+        { "{{ (1, 2) }}", "tuples" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[1024] = "";
+        verl_text_t text = { 0 };
+        verl_tokenizer_t *tokenizer = s_with_template(cases[i].source);
+        cr_assert_eq(verl_chat_text(tokenizer, s_four, 4, false, &text, error, sizeof error), -1, "%s",
+                     cases[i].source);
+        cr_expect(strstr(error, cases[i].named) && strstr(error, "chat template: line "), "%s: %s", cases[i].source,
+                  error);
+        cr_expect_eq(text.length, 0);
+        verl_text_done(&text);
+        verl_tokenizer_close(&tokenizer);
+    }
+}
+
+// A thousand brackets, and every prefix and one-byte change of a template: no crash, no hang.
+Test(chat, damaged_templates_do_no_harm)
+{
+    static const char source[] =
+        "{%- set ns = namespace(a=1) %}{% for m in messages[::-1] %}{% if m.role == 'user' and not "
+        "(m.content | trim).startswith('x') %}{{ loop.index0 ~ m['content'][1:] | tojson }}{% elif loop.last %}{% set "
+        "ns.a = "
+        "ns.a + 1 %}{% endif %}{% endfor %}{# c #}{{ {'a': [1, none]}['a'][0] if ns.a is defined else 'z' }}";
+    verl_jinja_value_t item = verl_jinja_string("user", 4), list = { .kind = VERL_JINJA_LIST, .count = 1 };
+    verl_jinja_arena_t arena = { .limit = 1 << 20 };
+    verl_jinja_dict_t message = { 0 }, variables = { 0 };
+    cr_assert_eq(verl_jinja_dict_set(&message, &arena, (verl_jinja_string_t) { "role", 4 }, item), 0);
+    cr_assert_eq(verl_jinja_dict_set(&message, &arena, (verl_jinja_string_t) { "content", 7 }, item), 0);
+    verl_jinja_value_t one = { .kind = VERL_JINJA_DICT, .dict = &message };
+    list.items = &one;
+    cr_assert_eq(verl_jinja_dict_set(&variables, &arena, (verl_jinja_string_t) { "messages", 8 }, list), 0);
+    int good = 0;
+    for (size_t trial = 0; trial < 6 * sizeof source; trial++) {
+        char copy[sizeof source], error[1024] = "";
+        memcpy(copy, source, sizeof source);
+        size_t length = trial < sizeof source ? trial : sizeof source - 1;
+        if (trial >= sizeof source)
+            copy[trial % (sizeof source - 1)] = "{}%-'(|\\"[trial / sizeof source];
+        verl_text_t out = { 0 };
+        verl_jinja_t *template = verl_jinja_parse(copy, length, "test", error, sizeof error);
+        good += template && verl_jinja_run(template, &variables, &out, error, sizeof error) == 0;
+        verl_jinja_destroy(&template);
+        verl_text_done(&out);
+    }
+    cr_assert_gt(good, 10);
+    char deep[4001], error[1024] = "";
+    memset(deep, '(', 4000);
+    memcpy(deep, "{{", 2);
+    cr_assert_null(verl_jinja_parse(deep, 4000, "test", error, sizeof error));
+    cr_assert(strstr(error, "too deep"), "%s", error);
+    verl_jinja_arena_done(&arena);
+}
+
+Test(chat, a_tokenizer_without_a_template_says_so)
+{
+    char error[1024] = "";
+    verl_text_t text = { 0 };
+    verl_tokenizer_t *tokenizer = fixture_open(FIXTURES "llama3-small");
+    cr_assert_eq(verl_chat_text(tokenizer, s_user, 1, true, &text, error, sizeof error), -1);
+    cr_assert(strstr(error, "has no chat template"), "%s", error);
+    verl_tokenizer_close(&tokenizer);
+}

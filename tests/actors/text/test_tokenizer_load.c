@@ -1,0 +1,308 @@
+// Loading: lazy, once, from the cache, and what happens where files or cache are missing, cut short or damaged.
+#include "text_fixture.h"
+#include "actors/text/cache.h"
+#include <dirent.h>
+#include <pthread.h>
+#include <sys/wait.h>
+
+TestSuite(tokenizer_load, .init = fixture_setup, .fini = fixture_teardown, .timeout = 60);
+
+static const char s_small[] = FIXTURES "llama3-small/tokenizer.json";
+static const char s_text[] = "Hello, world: 12345 and café 你好 😀";
+
+// The one image in the cache; lives until the next call.
+static const char *
+s_image(void)
+{
+    static char s_path[400];
+    char folder[96];
+    int found = 0;
+    snprintf(folder, sizeof folder, "%s/cache/tokenizers", g_folder);
+    DIR *stream = opendir(folder);
+    cr_assert(stream, "there is no cache");
+    for (struct dirent *entry; (entry = readdir(stream)) != NULL;)
+        if (entry->d_name[0] != '.') {
+            snprintf(s_path, sizeof s_path, "%s/%s", folder, entry->d_name);
+            found++;
+        }
+    closedir(stream);
+    cr_assert_eq(found, 1, "the cache has %d files", found);
+    return s_path;
+}
+
+// Loads a tokenizer and says where it came from.
+static verl_tokenizer_origin_t
+s_origin(const char *path)
+{
+    char error[1024] = "";
+    verl_tokenizer_t *tokenizer = fixture_open(path);
+    cr_assert_eq(verl_tokenizer_origin(tokenizer), VERL_TOKENIZER_NOT_LOADED);
+    verl_token_ids_t ids = fixture_encode(tokenizer, s_text, sizeof s_text - 1, 0);
+    verl_text_t back = fixture_decode(tokenizer, &ids, 0);
+    cr_assert_str_eq(back.data, s_text);
+    cr_assert_eq(verl_tokenizer_load(tokenizer, error, sizeof error), 0, "%s", error);
+    verl_tokenizer_origin_t origin = verl_tokenizer_origin(tokenizer);
+    verl_text_done(&back);
+    verl_token_ids_done(&ids);
+    verl_tokenizer_close(&tokenizer);
+    return origin;
+}
+
+Test(tokenizer_load, opening_touches_no_file)
+{
+    char error[1024] = "", again[1024] = "";
+    verl_token_ids_t ids = { 0 };
+    verl_tokenizer_t *tokenizer = fixture_open("/nonexistent/model");
+    cr_assert_eq(verl_tokenizer_encode(tokenizer, "a", 1, 0, &ids, error, sizeof error), -1);
+    cr_assert(strstr(error, "/nonexistent/model"), "%s", error);
+    cr_assert_eq(verl_tokenizer_encode(tokenizer, "a", 1, 0, &ids, again, sizeof again), -1);
+    cr_assert_str_eq(error, again);
+    cr_assert_eq(ids.count, 0);
+    cr_assert_eq(verl_tokenizer_vocab_size(tokenizer), 0);
+    cr_assert_eq(verl_tokenizer_eos(tokenizer), -1);
+    cr_assert_null(verl_tokenizer_id_to_token(tokenizer, 0, &ids.count));
+    verl_tokenizer_close(&tokenizer);
+    cr_assert_null(tokenizer);
+    cr_assert_null(verl_tokenizer_open("", error, sizeof error));
+}
+
+// A failure is final: a file that comes later is not half-loaded behind the back of those who were told.
+Test(tokenizer_load, a_failure_stays)
+{
+    char error[1024] = "", path[128];
+    snprintf(path, sizeof path, "%s/late.json", g_folder);
+    verl_tokenizer_t *tokenizer = fixture_open(path);
+    cr_assert_eq(verl_tokenizer_load(tokenizer, error, sizeof error), -1);
+    verl_text_t json = fixture_read(s_small);
+    fixture_write("late.json", json.data, json.length);
+    cr_assert_eq(verl_tokenizer_load(tokenizer, error, sizeof error), -1);
+    cr_assert_eq(s_origin(path), VERL_TOKENIZER_COMPILED);
+    verl_tokenizer_close(&tokenizer);
+    verl_text_done(&json);
+}
+
+typedef struct {
+    verl_tokenizer_t *tokenizer;
+    pthread_barrier_t barrier;
+} s_race_t;
+
+static void *
+s_racer(void *argument)
+{
+    s_race_t *race = argument;
+    char error[1024] = "";
+    verl_token_ids_t *ids = calloc(1, sizeof *ids);
+    pthread_barrier_wait(&race->barrier);
+    if (verl_tokenizer_encode(race->tokenizer, s_text, sizeof s_text - 1, 0, ids, error, sizeof error))
+        ids->count = 0;
+    return ids;
+}
+
+Test(tokenizer_load, sixty_four_threads_load_it_once)
+{
+    s_race_t race = { .tokenizer = fixture_open(s_small) };
+    pthread_t thread[64];
+    int64_t before = verl_tokenizer_load_count();
+    pthread_barrier_init(&race.barrier, NULL, 64);
+    for (int i = 0; i < 64; i++)
+        cr_assert_eq(pthread_create(&thread[i], NULL, s_racer, &race), 0);
+    verl_token_ids_t *first = NULL;
+    for (int i = 0; i < 64; i++) {
+        void *result;
+        pthread_join(thread[i], &result);
+        verl_token_ids_t *ids = result;
+        cr_assert_gt(ids->count, 5);
+        first = first ? first : ids;
+        cr_assert_eq(ids->count, first->count);
+        cr_assert_arr_eq(ids->data, first->data, first->count * sizeof *first->data);
+        if (ids != first) {
+            verl_token_ids_done(ids);
+            free(ids);
+        }
+    }
+    verl_token_ids_done(first);
+    free(first);
+    cr_assert_eq(verl_tokenizer_load_count() - before, 1);
+    pthread_barrier_destroy(&race.barrier);
+    verl_tokenizer_close(&race.tokenizer);
+}
+
+Test(tokenizer_load, the_second_load_maps_what_the_first_compiled)
+{
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_MAPPED);
+    cr_assert_eq(s_origin(FIXTURES "llama3-small/"), VERL_TOKENIZER_MAPPED, "a directory is its tokenizer.json");
+    struct stat status;
+    cr_assert_eq(stat(s_image(), &status), 0);
+    cr_assert_eq(status.st_mode & 0777, 0600);
+}
+
+Test(tokenizer_load, another_process_maps_it)
+{
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(s_origin(s_small) == VERL_TOKENIZER_MAPPED ? 0 : 1);
+    int status;
+    waitpid(child, &status, 0);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// Any byte of an image may be wrong: the checksum finds it, and the tokenizer is compiled anew.
+Test(tokenizer_load, a_damaged_image_is_replaced)
+{
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+    char path[400];
+    strcpy(path, s_image());
+    verl_text_t image = fixture_read(path);
+    for (int damage = 0; damage < 8; damage++) {
+        size_t at = damage < 4 ? (size_t) damage * 40 : image.length / 8 * (size_t) damage;
+        FILE *file = fopen(path, "r+b");
+        cr_assert(file && fseek(file, (long) at, SEEK_SET) == 0);
+        fputc(image.data[at] ^ 0x10, file);
+        fclose(file);
+        cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED, "byte %zu", at);
+    }
+    for (int cut = 0; cut < 4; cut++) {
+        cr_assert_eq(truncate(path, (off_t) image.length * cut / 4), 0);
+        cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED, "cut to %d quarters", cut);
+    }
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_MAPPED);
+    verl_text_done(&image);
+}
+
+// Indices are checked too: an image with a valid checksum and a wrong index is not believed.
+Test(tokenizer_load, an_image_with_wrong_indices_is_refused)
+{
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+    verl_text_t file = fixture_read(s_image());
+    verl_image_header_t *header = (verl_image_header_t *) (void *) file.data;
+    cr_assert_null(verl_image_check(file.data, file.length, header->key));
+    static const int sections[] = { VERL_SECTION_CONTENT_OFFSETS, VERL_SECTION_PIECE_TABLE, VERL_SECTION_MERGES,
+                                    VERL_SECTION_BYTE_IDS, VERL_SECTION_ADDED_RAW, VERL_SECTION_PRE_TOKENIZER,
+                                    VERL_SECTION_PREFIX };
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        uint32_t *words = (uint32_t *) (void *) (file.data + header->section[sections[i]].offset), kept[4];
+        cr_assert_geq(header->section[sections[i]].size, 4);
+        memcpy(kept, words, 4);
+        if (sections[i] == VERL_SECTION_PIECE_TABLE)
+            words++;
+        memcpy(kept, words, 4);
+        *words = 0x7FFFFFFF;
+        header->checksum = verl_image_checksum(file.data, file.length);
+        cr_assert_not_null(verl_image_check(file.data, file.length, header->key), "section %d", sections[i]);
+        memcpy(words, kept, 4);
+    }
+    header->section[VERL_SECTION_BYTES].size = UINT64_MAX;
+    header->checksum = verl_image_checksum(file.data, file.length);
+    cr_assert_not_null(verl_image_check(file.data, file.length, header->key));
+    verl_text_done(&file);
+}
+
+Test(tokenizer_load, without_a_cache_it_works_alone)
+{
+    const char *file = fixture_write("cache", "x", 1);      // a file where the directory should be
+    cr_assert(file);
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_PRIVATE);
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_PRIVATE);
+}
+
+// An image that somebody else may write to is not believed.
+Test(tokenizer_load, an_image_that_others_can_write_is_not_believed)
+{
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+    cr_assert_eq(chmod(s_image(), 0666), 0);
+    cr_assert_eq(s_origin(s_small), VERL_TOKENIZER_COMPILED);
+}
+
+Test(tokenizer_load, the_hash_is_of_the_id_space)
+{
+    uint64_t one = 0, two = 0, other = 0;
+    char error[1024] = "";
+    verl_text_t json = fixture_read(s_small);
+    cr_assert_eq(verl_tokenizer_hash(s_small, &one, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(verl_text_add(&json, "\n \n", 3), 0);
+    cr_assert_eq(verl_tokenizer_hash(fixture_write("same.json", json.data, json.length), &two, error, sizeof error), 0);
+    cr_assert_eq(one, two, "white space is no difference");
+    cr_assert_eq(verl_tokenizer_hash(FIXTURES "gpt2-small", &other, error, sizeof error), 0, "%s", error);
+    cr_assert_neq(one, other);
+    verl_text_done(&json);
+}
+
+// Half a file, any half: one sentence that names the file, no crash.
+Test(tokenizer_load, a_file_cut_in_half_is_one_sentence)
+{
+    verl_text_t json = fixture_read(s_small);
+    for (size_t part = 0; part < 64; part++) {
+        char error[1024] = "";
+        const char *path = fixture_write("cut.json", json.data, json.length * part / 64);
+        cr_assert_eq(verl_tokenizer_check(path, error, sizeof error), -1, "%zu", part);
+        cr_assert(strstr(error, "cut.json") && strstr(error, "line ") && strstr(error, "cut short"), "%s", error);
+        cr_assert_null(strchr(error, '\n'));
+    }
+    verl_text_done(&json);
+}
+
+// One byte of the file wrong: refused with a sentence, or loaded; then it encodes and decodes without a crash.
+Test(tokenizer_load, a_file_with_one_wrong_byte_does_no_harm)
+{
+    verl_text_t json = fixture_read(FIXTURES "gpt2-small/tokenizer.json");
+    uint32_t state = 12345;
+    int loaded = 0;
+    for (int trial = 0; trial < 300; trial++) {
+        char error[1024] = "";
+        state = state * 1664525 + 1013904223;
+        size_t at = state % (trial < 150 ? 3000 : json.length);
+        char kept = json.data[at];
+        json.data[at] = (char) (32 + (state >> 24) % 95);
+        verl_tokenizer_t *tokenizer = fixture_open(fixture_write("wrong.json", json.data, json.length));
+        json.data[at] = kept;
+        verl_token_ids_t ids = { 0 };
+        if (verl_tokenizer_encode(tokenizer, s_text, sizeof s_text - 1, 3, &ids, error, sizeof error) == 0) {
+            verl_text_t back = fixture_decode(tokenizer, &ids, 0);
+            verl_text_done(&back);
+            loaded++;
+        } else {
+            cr_assert(strstr(error, "wrong.json"), "%s", error);
+        }
+        verl_token_ids_done(&ids);
+        verl_tokenizer_close(&tokenizer);
+    }
+    cr_assert(loaded > 10 && loaded < 290, "%d of 300 loaded", loaded);
+    verl_text_done(&json);
+}
+
+// What we cannot do exactly is refused, by name.
+Test(tokenizer_load, what_is_not_supported_is_named)
+{
+    static const struct { const char *json, *named;
+    } cases[] = {
+        { "[]", "\"model\"" },
+        { "{\"model\": {\"type\": \"Unigram\", \"vocab\": []}}", "Unigram" },
+        { "{\"model\": {\"vocab\": {}}}", "model.merges" },
+        { "{\"model\": {\"vocab\": {\"a\": -1}, \"merges\": []}}", "integer from 0" },
+        { "{\"model\": {\"vocab\": {\"a\": 1, \"b\": 1}, \"merges\": []}}", "another token" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a\"]}}", "model.merges[0]" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [\"a a\"]}}", "merge 0" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"dropout\": 0.1}}", "dropout" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": [], \"end_of_word_suffix\": \"</w>\"}}",
+          "end_of_word_suffix" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"normalizer\": {\"type\": \"Nmt\"}}", "Nmt" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Punctuation\"}}",
+          "Punctuation" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": {\"type\": \"CTC\"}}", "CTC" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"post_processor\": {\"type\": \"X\"}}", "X" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": "
+          "\"Isolated\", \"pattern\": {\"Regex\": \"(\"}}}",
+          "the pattern \"(\"" },
+        { "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Split\", \"behavior\": "
+          "\"Isolated\", \"pattern\": {\"Regex\": \"[a&&b]\"}}}",
+          "intersection" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[1024] = "";
+        const char *path = fixture_write("tokenizer.json", cases[i].json, strlen(cases[i].json));
+        cr_assert_eq(verl_tokenizer_check(path, error, sizeof error), -1, "%s", cases[i].json);
+        cr_assert(strstr(error, cases[i].named) && strstr(error, path), "%s: %s", cases[i].json, error);
+    }
+}
