@@ -15,13 +15,13 @@ s_load(const float *from, int64_t n, int64_t i)
     return n - i >= VERL_LANES ? verl_vf_load(from + i) : verl_vf_load_some(from + i, n - i);
 }
 
-// 1 in the lanes that hold a logit.
-VERL_INLINE verl_vf
+// All bits set in the lanes that hold a logit.
+VERL_INLINE verl_vi
 s_used(int64_t n, int64_t i)
 {
-    verl_vf used = { 0 };
+    verl_vi used = { 0 };
     for (int lane = 0; lane < VERL_LANES; lane++)
-        used[lane] = lane < n - i ? 1.0f : 0.0f;
+        used[lane] = lane < n - i ? -1 : 0;
     return used;
 }
 
@@ -33,7 +33,7 @@ s_largest(int64_t n, const float *logits)
     for (int64_t i = 0; i < n; i += VERL_LANES) {
         verl_vf v = s_load(logits, n, i);
         if (s_count(n, i) < VERL_LANES)
-            v = verl_vf_select(s_used(n, i) > 0.5f, v, top);
+            v = verl_vf_select(s_used(n, i), v, top);
         top = verl_vf_max(v, top);
         bad += v * 0.0f;
     }
@@ -57,7 +57,7 @@ verl_softmax_measure(int64_t n, const float *logits, float inverse_temperature, 
             verl_vf z = verl_vf_fma(s_load(logits, n, i), verl_vf_all(inverse_temperature), verl_vf_all(-top));
             verl_vf e = verl_vf_exp(z);
             if (s_count(n, i) < VERL_LANES)
-                e = e * s_used(n, i);
+                e = verl_vf_select(s_used(n, i), e, (verl_vf){ 0 });
             part += e;
             part_weighted = verl_vf_fma(e, z, part_weighted);
         }

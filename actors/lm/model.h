@@ -91,7 +91,8 @@ typedef struct verl_lm_pick {
 } verl_lm_pick_t;
 
 // logprobs[count], and entropy[count] in nats of the same distributions (NULL: not wanted). Fails on a row or target
-// out of range, on a temperature that is not positive and finite, and on logits that are not finite (naming the row).
+// out of range, on a temperature that is not positive and finite, and on logits that are not finite (naming the first
+// such row; one broken row may break others of its tree).
 int verl_lm_logprobs(verl_lm_t *lm, verl_lm_tape_t *tape, const verl_lm_pick_t *picks, int64_t count,
                      float *logprobs, float *entropy, char *error, size_t error_size);
 
