@@ -2,8 +2,8 @@
 //
 //   kernels     nothing of ours
 //   runtime     the runtime
-//   actors      the runtime and the kernels; a kind (a file of actors/ itself) of the runtime only <verl.h>, and what the
-//               actors share (actors/lm, actors/text, …) nothing of the runtime at all but <verl.h>
+//   actors      the runtime and the kernels; of the runtime only <verl.h>, for a kind (a file of actors/ itself) as for
+//               what the actors share (actors/lm, actors/text, …)
 //   tools       everything
 #include <criterion/criterion.h>
 #include <dirent.h>
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 typedef struct look {
-    int  files, includes, wrong;
-    char last[512];                         // the last wrong arrow
+    int files, includes, wrong;
+    char last[512]; // the last wrong arrow
 } look_t;
 
 // Does a path from the source root begin with a folder?
@@ -134,10 +134,22 @@ s_check(const char *folder)
     cr_assert_eq(look.wrong, 0, "%d wrong arrows, the last one: %s", look.wrong, look.last);
 }
 
-Test(layering, kernels_include_nothing_of_ours) { s_check("kernels"); }
-Test(layering, the_runtime_knows_no_actors)     { s_check("runtime"); }
-Test(layering, actors_know_the_runtime_by_one_header) { s_check("actors"); }
-Test(layering, tools_stay_inside_of_the_house)  { s_check("tools"); }
+Test(layering, kernels_include_nothing_of_ours)
+{
+    s_check("kernels");
+}
+Test(layering, the_runtime_knows_no_actors)
+{
+    s_check("runtime");
+}
+Test(layering, actors_know_the_runtime_by_one_header)
+{
+    s_check("actors");
+}
+Test(layering, tools_stay_inside_of_the_house)
+{
+    s_check("tools");
+}
 
 Test(layering, wrong_arrows_are_seen)
 {

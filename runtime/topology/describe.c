@@ -76,7 +76,8 @@ s_rows(FILE *out, const verl_plan_t *plan, int index)
     if (stage->source)
         fputs("makes rows", out);
     else
-        fprintf(out, "rows of `%s`%s", plan->stages[stage->rows_of].name, stage->maps ? ", makes new ones of them" : "");
+        fprintf(out, "rows of `%s`%s", plan->stages[stage->rows_of].name,
+                stage->maps ? ", makes new ones of them" : "");
     if (stage->parts > 1)
         fprintf(out, ", cuts them into %lld parts", (long long) stage->parts);
     if (stage->by_part)
@@ -245,7 +246,8 @@ s_warn_memory(FILE *out, const verl_plan_t *plan, int *count)
         return;
     s_warn(out, count);
     fprintf(out, "%lld batches in flight may take about %s, and max_bytes is %s: fewer will be alive at once\n",
-            (long long) plan->max_in_flight, s_size((int64_t) (batch * (double) plan->max_in_flight), need, sizeof need),
+            (long long) plan->max_in_flight,
+            s_size((int64_t) (batch * (double) plan->max_in_flight), need, sizeof need),
             s_size(plan->max_bytes, have, sizeof have));
 }
 

@@ -17,8 +17,9 @@ int verl_describe_kinds(FILE *out);
 // these has. -1 with a reason that proposes the nearest name where there is no such kind.
 int verl_describe_help(const char *kind, FILE *out, verl_error_t *error);
 
-// The bytes that an edge moves for one batch, as far as options tell: rows from an option `rows` of the source and `samples`
-// of stages that make rows; VERL_DESCRIBE_POSITIONS positions where a row is ragged. -1: the rows are not known.
+// The bytes that an edge moves for one batch, as far as options tell: rows from an option `rows` of the source and
+// `samples` of stages that make rows; VERL_DESCRIBE_POSITIONS positions where a row is ragged. -1: the rows are not
+// known.
 int64_t verl_describe_bytes(const verl_plan_t *plan, int edge);
 // "inline", "arena": how such an edge's columns travel on one host.
 const char *verl_describe_route(const verl_plan_t *plan, int edge);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define S_MAX 1024                          // devices of a role
+#define S_MAX 1024 // devices of a role
 
 static pthread_once_t s_once = PTHREAD_ONCE_INIT;
 static int s_count;
@@ -52,8 +52,8 @@ verl_devices_looks_like(const char *text)
 }
 
 typedef struct list {
-    int  count;
-    int  items[S_MAX];
+    int count;
+    int items[S_MAX];
     bool seen[S_MAX];
 } list_t;
 
@@ -94,8 +94,10 @@ s_parse(const char *at, const char *text, list_t *list, verl_error_t *error)
         if (*at++ != ',')
             break;
     }
-    return verl_error_set(error, "'%.100s' is no list of devices: \"cpu\", \"cpu:0-3\", \"cuda:0,2-3\", \"auto\" or "
-                          "[0, 1] would be right", text);
+    return verl_error_set(error,
+                          "'%.100s' is no list of devices: \"cpu\", \"cpu:0-3\", \"cuda:0,2-3\", \"auto\" or "
+                          "[0, 1] would be right",
+                          text);
 }
 
 static void
@@ -122,8 +124,10 @@ s_check_there(const char *text, const list_t *list, bool cuda, verl_error_t *err
         if (list->items[i] < there)
             continue;
         if (there == 0)
-            return verl_error_set(error, "'%.100s' asks for a CUDA device, and this machine has none: \"cpu\" or \"auto\" "
-                                  "would be right", text);
+            return verl_error_set(error,
+                                  "'%.100s' asks for a CUDA device, and this machine has none: \"cpu\" or \"auto\" "
+                                  "would be right",
+                                  text);
         return verl_error_set(error, "'%.100s' asks for %s %d, and this machine has %d: %s %s-%d would be right", text,
                               what, list->items[i], there, "at most", cuda ? "cuda:0" : "cpu:0", there - 1);
     }
@@ -151,8 +155,7 @@ verl_devices_resolve(const char *text, char *ret, size_t size, verl_error_t *err
         return 0;
     }
     list_t first = { .count = 1 };
-    if (s_check_there(text, &first, true, error) != 0 ||
-        s_add(&list, 0, verl_device_count() - 1, text, error) != 0)
+    if (s_check_there(text, &first, true, error) != 0 || s_add(&list, 0, verl_device_count() - 1, text, error) != 0)
         return -1;
     s_print("cuda", &list, ret, size);
     return 0;

@@ -66,8 +66,10 @@ s_devices(verl_draft_t *draft, const char *role, verl_at_t at)
     } else if (nearest.best)
         verl_problem_add(&draft->problems, at, "[mesh] has no role `%s`: did you mean `%s`?", role, nearest.best);
     else
-        verl_problem_add(&draft->problems, at, "[mesh] has no role `%s`: `%s = \"cpu\"` there, or `mesh = \"cpu\"` here, would "
-                         "be right", role, role);
+        verl_problem_add(&draft->problems, at,
+                         "[mesh] has no role `%s`: `%s = \"cpu\"` there, or `mesh = \"cpu\"` here, would "
+                         "be right",
+                         role, role);
     return "cpu";
 }
 
@@ -80,7 +82,8 @@ verl_draft_actor_common(verl_draft_t *draft, verl_draft_actor_t *actor, const ve
         verl_problem_add(&draft->problems, actor->at, "%s", error.text);
     bool given = verl_node_get(node, "timeout") && verl_node_get(node, "liveness");
     if (given && actor->keys.timeout > 0 && actor->keys.liveness > actor->keys.timeout)
-        verl_problem_add(&draft->problems, verl_draft_at(node, "liveness", actor->at), "`liveness` is %g s, and `timeout` "
+        verl_problem_add(&draft->problems, verl_draft_at(node, "liveness", actor->at),
+                         "`liveness` is %g s, and `timeout` "
                          "would end a handler after %g s already: a liveness of at most that would be right",
                          actor->keys.liveness, actor->keys.timeout);
     actor->devices = "cpu";
@@ -95,8 +98,9 @@ s_elsewhere(verl_draft_t *draft, const void *who, const char *key)
     const verl_draft_actor_t *actor = who;
     for (int i = 0; i < verl_stage_kind_count(actor->kind); i++)
         if (verl_option_find(actor->kind->stages[i].options, key))
-            return verl_pool_print(draft->pool, "`%s` is an option of what a `%s` stage does: it belongs in [stage.NAME]",
-                                   key, actor->kind->stages[i].name);
+            return verl_pool_print(draft->pool,
+                                   "`%s` is an option of what a `%s` stage does: it belongs in [stage.NAME]", key,
+                                   actor->kind->stages[i].name);
     if (verl_option_find(verl_stage_table, key))
         return verl_pool_print(draft->pool, "`%s` is a key of stages: it belongs in [stage.NAME]", key);
     return NULL;
@@ -105,8 +109,13 @@ s_elsewhere(verl_draft_t *draft, const void *who, const char *key)
 static void
 s_actor(verl_draft_t *draft, const char *name, const verl_node_t *node)
 {
-    verl_draft_actor_t actor = { .name = name, .at = node->key_at, .node = node, .base = -1,
-                                 .options = verl_value_table(), .common = verl_value_table(), .devices = "cpu" };
+    verl_draft_actor_t actor = { .name = name,
+                                 .at = node->key_at,
+                                 .node = node,
+                                 .base = -1,
+                                 .options = verl_value_table(),
+                                 .common = verl_value_table(),
+                                 .devices = "cpu" };
     const char *where = verl_pool_print(draft->pool, "[actor.%s]", name);
     if (node->type != VERL_NODE_TABLE) {
         verl_problem_add(&draft->problems, node->key_at, "`%s` is %s: [actor.%s] must be a table", name,
@@ -122,12 +131,14 @@ s_actor(verl_draft_t *draft, const char *name, const verl_node_t *node)
         verl_problem_add(&draft->problems, node->key_at, "%s names no kind: `kind = \"…\"` would be right", where);
     else
         actor.kind_name = verl_draft_kind(draft, kind, &actor.kind);
-    static const verl_option_t kind_table[] = {
-        { .name = "kind", .type = VERL_OPTION_STRING, .optional = true }, VERL_OPTIONS_END };
+    static const verl_option_t kind_table[] = { { .name = "kind", .type = VERL_OPTION_STRING, .optional = true },
+                                                VERL_OPTIONS_END };
     verl_value_t ignored = verl_value_table();
-    verl_scope_t scopes[] = { { kind_table, &ignored }, { verl_actor_table, &actor.common },
+    verl_scope_t scopes[] = { { kind_table, &ignored },
+                              { verl_actor_table, &actor.common },
                               { actor.kind ? actor.kind->options : NULL, &actor.options } };
-    actor.unsure = verl_draft_keys(draft, node, where, scopes, 3, !actor.kind, actor.kind ? s_elsewhere : NULL, &actor) > 0;
+    actor.unsure =
+        verl_draft_keys(draft, node, where, scopes, 3, !actor.kind, actor.kind ? s_elsewhere : NULL, &actor) > 0;
     verl_draft_actor_common(draft, &actor, node);
     verl_draft_add_actor(draft, actor);
 }

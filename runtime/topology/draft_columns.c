@@ -13,7 +13,7 @@ verl_draft_edge(verl_draft_t *draft, int index, int maker)
         if (stage->in[i].maker == maker)
             return i;
     stage->in = verl_pool_grow(draft->pool, stage->in, stage->in_count, sizeof *stage->in);
-    stage->in[stage->in_count] = (verl_draft_edge_t) { .maker = maker };
+    stage->in[stage->in_count] = (verl_draft_edge_t){ .maker = maker };
     return stage->in_count++;
 }
 
@@ -84,8 +84,10 @@ s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
             continue;
         const char *other = draft->stages[i].name;
         if (verl_draft_is_upstream(draft, i, index))
-            cure = verl_pool_print(draft->pool, "`%s` gives it, but depends on `%s`: another stage that gives it would be "
-                                   "right", other, stage->name);
+            cure = verl_pool_print(draft->pool,
+                                   "`%s` gives it, but depends on `%s`: another stage that gives it would be "
+                                   "right",
+                                   other, stage->name);
         else
             cure = verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
     }
@@ -95,18 +97,22 @@ s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
         cure = verl_pool_print(draft->pool, "`uses = { %s = \"%s\" }` may be meant", need->name, near);
     if (!cure)
         cure = "a stage that gives it, or a record's field of this name, would be right";
-    verl_problem_add(&draft->problems, s_at(stage, need), "`%s` needs the column `%s`, which nothing upstream of it gives: "
-                     "%s", stage->name, need->column, cure);
+    verl_problem_add(&draft->problems, s_at(stage, need),
+                     "`%s` needs the column `%s`, which nothing upstream of it gives: "
+                     "%s",
+                     stage->name, need->column, cure);
 }
 
 static void
 s_report_two(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft_need_t *need, int a, int b)
 {
     const char *one = draft->stages[a].name, *other = draft->stages[b].name, *column = need->column;
-    verl_problem_add(&draft->problems, s_at(stage, need), "the column `%s`, which `%s` needs, is made by `%s` and by `%s`, and "
-                     "neither depends on the other: `as = { %s = \"%s_%s\" }` in [stage.%s], or `uses = { %s = \"…\" }` here, "
-                     "would be right", column, stage->name, one, other, s_give(&draft->stages[b], column)->name, column,
-                     other, other, need->name);
+    verl_problem_add(
+        &draft->problems, s_at(stage, need),
+        "the column `%s`, which `%s` needs, is made by `%s` and by `%s`, and "
+        "neither depends on the other: `as = { %s = \"%s_%s\" }` in [stage.%s], or `uses = { %s = \"…\" }` here, "
+        "would be right",
+        column, stage->name, one, other, s_give(&draft->stages[b], column)->name, column, other, other, need->name);
 }
 
 static bool
@@ -152,9 +158,10 @@ s_check_space(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_d
     const verl_draft_give_t *give = s_give(&draft->stages[need->maker], need->column);
     if (!need->space || !give->space || strcmp(need->space, give->space) == 0)
         return;
-    verl_problem_add(&draft->problems, s_at(stage, need), "`%s` reads the ids in `%s` with '%s', but `%s` made them with '%s', "
-                     "which numbers differently: the same in both would be right", stage->name, need->column, need->who,
-                     draft->stages[need->maker].name, give->who);
+    verl_problem_add(&draft->problems, s_at(stage, need),
+                     "`%s` reads the ids in `%s` with '%s', but `%s` made them with '%s', "
+                     "which numbers differently: the same in both would be right",
+                     stage->name, need->column, need->who, draft->stages[need->maker].name, give->who);
 }
 
 static void

@@ -9,10 +9,10 @@
 #include "runtime/topology/value.h"
 
 struct verl_declaration {
-    verl_draft_t       *draft;
+    verl_draft_t *draft;
     verl_draft_stage_t *stage;
-    int                 index;
-    int                 errors;
+    int index;
+    int errors;
 };
 
 static const verl_value_t *
@@ -48,9 +48,12 @@ s_add_need(verl_draft_t *draft, verl_draft_stage_t *stage, const char *name, boo
             return;
         }
     stage->needs = verl_pool_grow(draft->pool, stage->needs, stage->needs_count, sizeof *stage->needs);
-    stage->needs[stage->needs_count++] = (verl_draft_need_t) {
-        .name = verl_pool_copy(draft->pool, name), .column = verl_draft_uses(stage, name), .optional = optional,
-        .node = node, .maker = -1, .edge = -1 };
+    stage->needs[stage->needs_count++] = (verl_draft_need_t){ .name = verl_pool_copy(draft->pool, name),
+                                                              .column = verl_draft_uses(stage, name),
+                                                              .optional = optional,
+                                                              .node = node,
+                                                              .maker = -1,
+                                                              .edge = -1 };
 }
 
 // Where the entry of a list was written: its own place in an array, or the key of a table.
@@ -93,8 +96,9 @@ s_give(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_give_text_t *g
         if (strcmp(stage->gives[i].name, give->name) == 0)
             return;
     stage->gives = verl_pool_grow(draft->pool, stage->gives, stage->gives_count, sizeof *stage->gives);
-    stage->gives[stage->gives_count++] = (verl_draft_give_t) {
-        .name = give->name, .as = give->name, .type = verl_give_type(give, &stage->options, state, draft->pool) };
+    stage->gives[stage->gives_count++] = (verl_draft_give_t){
+        .name = give->name, .as = give->name, .type = verl_give_type(give, &stage->options, state, draft->pool)
+    };
 }
 
 void
@@ -103,8 +107,10 @@ verl_declare_need(verl_declaration_t *declaration, const char *column)
     verl_need_text_t need;
     verl_error_t error = { "" };
     if (verl_need_parse(column, declaration->draft->pool, &need, &error) != 0)
-        verl_declare_error(declaration, NULL, "its kind declares a need that cannot be read, %s: a kind that writes it "
-                           "otherwise would be right", error.text);
+        verl_declare_error(declaration, NULL,
+                           "its kind declares a need that cannot be read, %s: a kind that writes it "
+                           "otherwise would be right",
+                           error.text);
     else
         s_need(declaration->draft, declaration->stage, &need);
 }
@@ -115,8 +121,10 @@ verl_declare_give(verl_declaration_t *declaration, const char *column)
     verl_give_text_t give;
     verl_error_t error = { "" };
     if (verl_give_parse(column, declaration->draft->pool, &give, &error) != 0)
-        verl_declare_error(declaration, NULL, "its kind declares a column that cannot be read, %s: a kind that writes it "
-                           "otherwise would be right", error.text);
+        verl_declare_error(declaration, NULL,
+                           "its kind declares a column that cannot be read, %s: a kind that writes it "
+                           "otherwise would be right",
+                           error.text);
     else
         s_give(declaration->draft, declaration->stage, &give);
 }
@@ -176,7 +184,8 @@ verl_declare_has_upstream(const verl_declaration_t *declaration, const char *col
     return false;
 }
 
-// The kind looks at the structs that its handlers will get. If memory runs out meanwhile they are lost, and so is the run.
+// The kind looks at the structs that its handlers will get. If memory runs out meanwhile they are lost, and so is the
+// run.
 static void
 s_ask(verl_draft_t *draft, verl_draft_stage_t *stage, int index)
 {
@@ -222,11 +231,11 @@ s_unknown_column(verl_draft_t *draft, const verl_draft_stage_t *stage, const ver
     }
     const char *verb = as ? "gives" : "needs";
     if (nearest.best)
-        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: did you mean `%s`?", stage->name, verb,
-                         name, nearest.best);
+        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: did you mean `%s`?", stage->name,
+                         verb, name, nearest.best);
     else
-        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: it %s %s", stage->name, verb, name, verb,
-                         list ? list : "none at all, so leaving this out would be right");
+        verl_problem_add(&draft->problems, entry->key_at, "`%s` %s no column `%s`: it %s %s", stage->name, verb, name,
+                         verb, list ? list : "none at all, so leaving this out would be right");
 }
 
 static bool
@@ -234,8 +243,10 @@ s_check_name(verl_draft_t *draft, const verl_node_t *value, const char *key)
 {
     if (value->type == VERL_NODE_STRING && verl_draft_column_name(value->string))
         return true;
-    verl_problem_add(&draft->problems, value->at, "`%s` has %s in it that is no name of a column: letters, digits, '_', '-', "
-                     "'.' and '/' in quotes would be right", key, verl_node_type_name(value->type));
+    verl_problem_add(&draft->problems, value->at,
+                     "`%s` has %s in it that is no name of a column: letters, digits, '_', '-', "
+                     "'.' and '/' in quotes would be right",
+                     key, verl_node_type_name(value->type));
     return false;
 }
 
@@ -265,13 +276,17 @@ s_as(verl_draft_t *draft, verl_draft_stage_t *stage)
         for (int g = 0; g < stage->gives_count; g++)
             stage->gives[g].as = verl_pool_print(draft->pool, "%s%s", as->string, stage->gives[g].name);
     else if (as->type != VERL_NODE_STRING)
-        verl_problem_add(&draft->problems, as->at, "`as` is %s: a table, { score = \"score_length\" }, or a prefix for all, "
-                         "\"greedy_\", would be right", verl_node_type_name(as->type));
+        verl_problem_add(&draft->problems, as->at,
+                         "`as` is %s: a table, { score = \"score_length\" }, or a prefix for all, "
+                         "\"greedy_\", would be right",
+                         verl_node_type_name(as->type));
     for (int a = 0; a < stage->gives_count; a++)
         for (int b = 0; b < a; b++)
             if (strcmp(stage->gives[a].as, stage->gives[b].as) == 0)
-                verl_problem_add(&draft->problems, as->at, "`as` makes one name, `%s`, of `%s` and `%s`: two names would be "
-                                 "right", stage->gives[a].as, stage->gives[b].name, stage->gives[a].name);
+                verl_problem_add(&draft->problems, as->at,
+                                 "`as` makes one name, `%s`, of `%s` and `%s`: two names would be "
+                                 "right",
+                                 stage->gives[a].as, stage->gives[b].name, stage->gives[a].name);
 }
 
 static void
@@ -279,7 +294,8 @@ s_check_uses(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
     const verl_node_t *uses = verl_node_get(stage->node, "uses");
     if (uses && uses->type != VERL_NODE_TABLE)
-        verl_problem_add(&draft->problems, uses->at, "`uses` is %s: a table, { score = \"score_length\" }, would be right",
+        verl_problem_add(&draft->problems, uses->at,
+                         "`uses` is %s: a table, { score = \"score_length\" }, would be right",
                          verl_node_type_name(uses->type));
     for (int i = 0; uses && uses->type == VERL_NODE_TABLE && i < uses->count; i++) {
         bool needed = false;
@@ -294,7 +310,7 @@ void
 verl_draft_declare(verl_draft_t *draft, int index)
 {
     verl_draft_stage_t *stage = &draft->stages[index];
-    verl_error_t ignored;                   // the kind's lists were read when it was registered
+    verl_error_t ignored; // the kind's lists were read when it was registered
     const verl_stage_kind_t *handler = stage->handler;
     for (int i = 0; handler && i < VERL_MAX_COLUMNS && handler->needs[i]; i++) {
         verl_need_text_t need;

@@ -28,13 +28,15 @@ verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at
     for (const unsigned char *c = (const unsigned char *) name; *c; c++)
         good = good && *c < 0x80 && (isalnum(*c) || *c == '_' || *c == '-');
     if (!good)
-        verl_problem_add(&draft->problems, at, "`%.100s` cannot be the name of %s: at most 64 letters, digits, _ and - "
-                         "would be right", name, what);
+        verl_problem_add(&draft->problems, at,
+                         "`%.100s` cannot be the name of %s: at most 64 letters, digits, _ and - "
+                         "would be right",
+                         name, what);
     return good;
 }
 
-// "verl:actor.optim.lr trl:learning_rate openrlhf:--actor_learning_rate": is key one of these, whole or by its last part?
-// Returns the system, in a buffer.
+// "verl:actor.optim.lr trl:learning_rate openrlhf:--actor_learning_rate": is key one of these, whole or by its last
+// part? Returns the system, in a buffer.
 static const char *
 s_other_system(const verl_option_t *option, const char *key, char *system, size_t size)
 {
@@ -66,8 +68,8 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
         for (const verl_option_t *option = scopes[i].table; option && option->name; option++) {
             char system[32];
             if (s_other_system(option, key, system, sizeof system)) {
-                verl_problem_add(&draft->problems, value->key_at, "`%s` is the name that %s has for it: here it is `%s`",
-                                 key, system, option->name);
+                verl_problem_add(&draft->problems, value->key_at,
+                                 "`%s` is the name that %s has for it: here it is `%s`", key, system, option->name);
                 return;
             }
             verl_nearest_offer(&nearest, option->name);
@@ -78,8 +80,10 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
         verl_problem_add(&draft->problems, value->key_at, "there is no key `%s` in %s: did you mean `%s`?", key, where,
                          nearest.best);
     else
-        verl_problem_add(&draft->problems, value->key_at, "there is no key `%s` in %s: `verl-run --help %s` lists the "
-                         "keys that there are", key, where, strcmp(where, "[run]") == 0 ? "run" : "KIND");
+        verl_problem_add(&draft->problems, value->key_at,
+                         "there is no key `%s` in %s: `verl-run --help %s` lists the "
+                         "keys that there are",
+                         key, where, strcmp(where, "[run]") == 0 ? "run" : "KIND");
 }
 
 // Was an unknown key probably meant to be this option? Then that it is missing says nothing new.
@@ -123,13 +127,14 @@ s_check(verl_draft_t *draft, const verl_option_t *option, const verl_node_t *nod
 static bool
 s_is_special(const verl_option_t *option)
 {
-    const verl_option_t *as = verl_option_find(verl_stage_table, "as"), *uses = verl_option_find(verl_stage_table, "uses");
+    const verl_option_t *as = verl_option_find(verl_stage_table, "as"),
+                        *uses = verl_option_find(verl_stage_table, "uses");
     return option == as || option == uses;
 }
 
 static int
-s_defaults(verl_draft_t *draft, const verl_node_t *node, const char *where, const verl_scope_t *scopes, int scopes_count,
-           int scope)
+s_defaults(verl_draft_t *draft, const verl_node_t *node, const char *where, const verl_scope_t *scopes,
+           int scopes_count, int scope)
 {
     int mistakes = 0;
     for (const verl_option_t *option = scopes[scope].table; option && option->name; option++) {

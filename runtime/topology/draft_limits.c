@@ -34,14 +34,20 @@ s_parts(verl_draft_t *draft, int index)
     if (!cuts || !stage->handler)
         return;
     if (stage->deps_count == 0)
-        verl_problem_add(&draft->problems, at, "`%s` is a source, and a batch is cut by a stage that is given one: `parts` in "
-                         "a stage behind it would be right", stage->name);
+        verl_problem_add(&draft->problems, at,
+                         "`%s` is a source, and a batch is cut by a stage that is given one: `parts` in "
+                         "a stage behind it would be right",
+                         stage->name);
     else if (!stage->handler->by_row)
-        verl_problem_add(&draft->problems, at, "`%s` does `%s`, which works on whole batches: `parts` is for a stage that works "
-                         "row by row", stage->name, stage->handler->name);
+        verl_problem_add(&draft->problems, at,
+                         "`%s` does `%s`, which works on whole batches: `parts` is for a stage that works "
+                         "row by row",
+                         stage->name, stage->handler->name);
     else if (cut >= 0)
-        verl_problem_add(&draft->problems, at, "`%s` is given batches that `%s` has cut already: `parts` there only would be "
-                         "right", stage->name, draft->stages[cut].name);
+        verl_problem_add(&draft->problems, at,
+                         "`%s` is given batches that `%s` has cut already: `parts` there only would be "
+                         "right",
+                         stage->name, draft->stages[cut].name);
 }
 
 static bool
@@ -73,9 +79,10 @@ s_check_replicas(verl_draft_t *draft, int index)
     if (actor->keys.replicas <= 1 || actor->stages == 0 || !s_keeps_state(draft, index))
         return;
     char shown[256];
-    verl_problem_add(&draft->problems, verl_draft_at(actor->node, "replicas", actor->at), "`%s` has %lld replicas, and its "
-                     "kind `%s` keeps state, which they could not share: `replicas = 1` would be right", actor->name,
-                     (long long) actor->keys.replicas, verl_kind_shown(actor->kind, shown, sizeof shown));
+    verl_problem_add(&draft->problems, verl_draft_at(actor->node, "replicas", actor->at),
+                     "`%s` has %lld replicas, and its "
+                     "kind `%s` keeps state, which they could not share: `replicas = 1` would be right",
+                     actor->name, (long long) actor->keys.replicas, verl_kind_shown(actor->kind, shown, sizeof shown));
 }
 
 // A stage that waits for what this stage gives: for its data or its weights; -1: none.
@@ -100,9 +107,10 @@ s_check_ignore(verl_draft_t *draft, int index)
         int reader = draft->stages[i].actor == index ? s_reader_of(draft, i) : -1;
         if (actor->keys.on_failure != VERL_ON_FAILURE_IGNORE || reader < 0)
             continue;
-        verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at), "the failure of `%s` cannot be "
-                         "ignored, since `%s` depends on `%s`: \"stop\" or \"restart\" would be right", actor->name,
-                         draft->stages[reader].name, draft->stages[i].name);
+        verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at),
+                         "the failure of `%s` cannot be "
+                         "ignored, since `%s` depends on `%s`: \"stop\" or \"restart\" would be right",
+                         actor->name, draft->stages[reader].name, draft->stages[i].name);
         return;
     }
 }

@@ -11,7 +11,8 @@ s_waits_for_reader(const verl_draft_t *draft, int update, int reader)
 {
     const verl_draft_stage_t *u = &draft->stages[update], *r = &draft->stages[reader];
     return update != reader && u->actor >= 0 && u->actor == r->actor && u->handler && r->handler &&
-           u->handler->writes_weights && r->handler->reads_weights && !r->handler->writes_weights && r->weights_from < 0;
+           u->handler->writes_weights && r->handler->reads_weights && !r->handler->writes_weights &&
+           r->weights_from < 0;
 }
 
 static bool
@@ -43,7 +44,8 @@ s_fill_waits(verl_draft_t *draft)
     }
 }
 
-// The shortest way from a stage back to itself, breadth first; its length, 0: there is none. path[0] waits for path[1], …
+// The shortest way from a stage back to itself, breadth first; its length, 0: there is none. path[0] waits for path[1],
+// …
 static int
 s_cycle(verl_draft_t *draft, int start, int *path)
 {
@@ -81,16 +83,18 @@ s_report(verl_draft_t *draft, const int *path, int length)
         const verl_draft_stage_t *stage = &draft->stages[path[i]];
         int next = path[(i + 1) % length];
         bool data = s_depends(stage, next);
-        text = verl_pool_print(draft->pool, "%s`%s` waits for `%s`%s", text ? verl_pool_print(draft->pool, "%s, ", text) : "",
-                               stage->name, draft->stages[next].name,
-                               data ? "" : " (which works with the weights that it replaces)");
+        text = verl_pool_print(
+            draft->pool, "%s`%s` waits for `%s`%s", text ? verl_pool_print(draft->pool, "%s, ", text) : "", stage->name,
+            draft->stages[next].name, data ? "" : " (which works with the weights that it replaces)");
         for (int d = 0; data && !node && d < stage->deps_count; d++)
             if (stage->deps[d] == next)
                 node = stage->deps_node[d];
     }
     verl_at_t at = node ? node->at : draft->stages[path[0]].at;
-    verl_problem_add(&draft->problems, at, "a cycle, in which no stage could ever begin: %s: one of these taken out of "
-                     "depends_on would be right", text);
+    verl_problem_add(&draft->problems, at,
+                     "a cycle, in which no stage could ever begin: %s: one of these taken out of "
+                     "depends_on would be right",
+                     text);
 }
 
 // One report for each group of stages that wait for each other.

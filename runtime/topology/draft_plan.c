@@ -15,13 +15,19 @@ s_actors(verl_draft_t *draft, verl_plan_t *plan, int *index)
         index[i] = plan->actors_count;
         if (from->stages == 0)
             continue;
-        plan->actors[plan->actors_count++] = (verl_plan_actor_t) {
-            .name = verl_pool_copy(draft->pool, from->name), .kind = from->kind,
-            .kind_name = verl_pool_copy(draft->pool, from->kind_name), .options = from->options,
-            .place = (verl_place_t) from->keys.place, .replicas = from->keys.replicas,
-            .on_failure = (verl_on_failure_t) from->keys.on_failure,
-            .devices = verl_pool_copy(draft->pool, from->devices), .timeout = from->keys.timeout,
-            .liveness = from->keys.liveness, .line = from->at.line, .column = from->at.column };
+        plan->actors[plan->actors_count++] =
+            (verl_plan_actor_t){ .name = verl_pool_copy(draft->pool, from->name),
+                                 .kind = from->kind,
+                                 .kind_name = verl_pool_copy(draft->pool, from->kind_name),
+                                 .options = from->options,
+                                 .place = (verl_place_t) from->keys.place,
+                                 .replicas = from->keys.replicas,
+                                 .on_failure = (verl_on_failure_t) from->keys.on_failure,
+                                 .devices = verl_pool_copy(draft->pool, from->devices),
+                                 .timeout = from->keys.timeout,
+                                 .liveness = from->keys.liveness,
+                                 .line = from->at.line,
+                                 .column = from->at.column };
     }
 }
 
@@ -29,8 +35,10 @@ static void
 s_edge(verl_draft_t *draft, verl_plan_t *plan, const verl_draft_stage_t *stage, verl_draft_edge_t *from)
 {
     verl_plan_edge_t *edge = &plan->edges[plan->edges_count];
-    *edge = (verl_plan_edge_t) { .maker = draft->stages[from->maker].plan, .reader = stage->plan, .map = from->map,
-                                 .columns_count = from->columns_count };
+    *edge = (verl_plan_edge_t){ .maker = draft->stages[from->maker].plan,
+                                .reader = stage->plan,
+                                .map = from->map,
+                                .columns_count = from->columns_count };
     edge->columns = verl_pool_array(draft->pool, (size_t) from->columns_count, sizeof *edge->columns);
     for (int i = 0; i < from->columns_count; i++)
         edge->columns[i] = verl_pool_copy(draft->pool, from->columns[i]);
@@ -45,9 +53,10 @@ s_edges_of(verl_draft_t *draft, verl_plan_t *plan, verl_draft_stage_t *stage)
         s_edge(draft, plan, stage, &stage->in[i]);
     if (stage->weights_from < 0)
         return -1;
-    plan->edges[plan->edges_count] = (verl_plan_edge_t) {
-        .maker = draft->stages[stage->weights_from].plan, .reader = stage->plan, .weights = true,
-        .staleness = stage->keys.staleness };
+    plan->edges[plan->edges_count] = (verl_plan_edge_t){ .maker = draft->stages[stage->weights_from].plan,
+                                                         .reader = stage->plan,
+                                                         .weights = true,
+                                                         .staleness = stage->keys.staleness };
     return plan->edges_count++;
 }
 
@@ -58,9 +67,10 @@ s_needs(verl_draft_t *draft, const verl_draft_stage_t *from, verl_plan_stage_t *
     to->needs = verl_pool_array(draft->pool, (size_t) from->needs_count, sizeof *to->needs);
     for (int i = 0; i < from->needs_count; i++) {
         const verl_draft_need_t *need = &from->needs[i];
-        to->needs[i] = (verl_plan_need_t) { .name = verl_pool_copy(draft->pool, need->name),
-                                            .edge = need->edge < 0 ? -1 : from->in[need->edge].id,
-                                            .column = verl_pool_copy(draft->pool, need->column), .maps = need->maps };
+        to->needs[i] = (verl_plan_need_t){ .name = verl_pool_copy(draft->pool, need->name),
+                                           .edge = need->edge < 0 ? -1 : from->in[need->edge].id,
+                                           .column = verl_pool_copy(draft->pool, need->column),
+                                           .maps = need->maps };
         to->needs[i].map_edges = verl_pool_array(draft->pool, (size_t) need->maps, sizeof(int));
         for (int m = 0; m < need->maps; m++)
             to->needs[i].map_edges[m] = from->in[need->map_edges[m]].id;
@@ -86,13 +96,23 @@ static void
 s_stage(verl_draft_t *draft, verl_plan_t *plan, verl_draft_stage_t *from, const int *actors)
 {
     verl_plan_stage_t *to = &plan->stages[from->plan];
-    *to = (verl_plan_stage_t) {
-        .name = verl_pool_copy(draft->pool, from->name), .actor = actors[from->actor], .handler = from->handler,
-        .does = verl_pool_copy(draft->pool, from->handler->name), .options = from->options, .span = from->span,
-        .source = from->deps_count == 0, .maps = from->handler->maps, .rows_of = draft->stages[from->rows_of].plan,
-        .parts = from->keys.parts, .parts_of = from->parts_of < 0 ? -1 : draft->stages[from->parts_of].plan,
-        .by_part = from->by_part, .on_error = (verl_on_error_t) from->keys.on_error, .timeout = from->timeout,
-        .depends_count = from->deps_count, .line = from->at.line, .column = from->at.column };
+    *to = (verl_plan_stage_t){ .name = verl_pool_copy(draft->pool, from->name),
+                               .actor = actors[from->actor],
+                               .handler = from->handler,
+                               .does = verl_pool_copy(draft->pool, from->handler->name),
+                               .options = from->options,
+                               .span = from->span,
+                               .source = from->deps_count == 0,
+                               .maps = from->handler->maps,
+                               .rows_of = draft->stages[from->rows_of].plan,
+                               .parts = from->keys.parts,
+                               .parts_of = from->parts_of < 0 ? -1 : draft->stages[from->parts_of].plan,
+                               .by_part = from->by_part,
+                               .on_error = (verl_on_error_t) from->keys.on_error,
+                               .timeout = from->timeout,
+                               .depends_count = from->deps_count,
+                               .line = from->at.line,
+                               .column = from->at.column };
     to->depends = verl_pool_array(draft->pool, (size_t) from->deps_count, sizeof *to->depends);
     for (int i = 0; i < from->deps_count; i++)
         to->depends[i] = draft->stages[from->deps[i]].plan;

@@ -1,5 +1,5 @@
-// draft_rows.c: rows. Each source opens a space of rows, and so does each stage that makes new rows of those it is given;
-// a space is named by the stage that opened it.
+// draft_rows.c: rows. Each source opens a space of rows, and so does each stage that makes new rows of those it is
+// given; a space is named by the stage that opened it.
 //
 // Invariant: the space that a stage is given is that of one of its in-edges; from there, maps lead outwards through the
 // spaces that it came from, to each column that the stage needs.
@@ -45,9 +45,10 @@ s_report(verl_draft_t *draft, verl_draft_stage_t *stage, int a, int b)
     stage->lost = true;
     verl_at_t at = verl_draft_at(stage->node, "depends_on", stage->at);
     const char *one = draft->stages[a].name, *other = draft->stages[b].name;
-    verl_problem_add(&draft->problems, at, "`%s` cannot have the rows of both `%s` and `%s`, which share none: `%s` has those "
-                     "that `%s` made, and `%s` those that `%s` made, so depending on one of them would be right", stage->name,
-                     one, other, one, draft->stages[verl_draft_space(draft, a)].name, other,
+    verl_problem_add(&draft->problems, at,
+                     "`%s` cannot have the rows of both `%s` and `%s`, which share none: `%s` has those "
+                     "that `%s` made, and `%s` those that `%s` made, so depending on one of them would be right",
+                     stage->name, one, other, one, draft->stages[verl_draft_space(draft, a)].name, other,
                      draft->stages[verl_draft_space(draft, b)].name);
 }
 

@@ -29,8 +29,10 @@ s_check_sections(verl_draft_t *draft)
             verl_problem_add(&draft->problems, at, "there is no section `%s`: did you mean `%s`?", root->keys[i],
                              nearest.best);
         else if (!there)
-            verl_problem_add(&draft->problems, at, "there is no section `%s`: a topology has [run], [mesh], [actor.NAME] "
-                             "and [stage.NAME]", root->keys[i]);
+            verl_problem_add(&draft->problems, at,
+                             "there is no section `%s`: a topology has [run], [mesh], [actor.NAME] "
+                             "and [stage.NAME]",
+                             root->keys[i]);
     }
 }
 
@@ -59,8 +61,10 @@ s_check_run_name(verl_draft_t *draft, const char *name, verl_at_t at)
     for (const unsigned char *c = (const unsigned char *) name; *c; c++)
         good = good && *c < 0x80 && (isalnum(*c) || strchr("._-", *c));
     if (!good)
-        verl_problem_add(&draft->problems, at, "`name` is \"%.100s\", and a directory is named after it: at most 64 letters, "
-                         "digits, '.', '_' and '-' would be right", name);
+        verl_problem_add(&draft->problems, at,
+                         "`name` is \"%.100s\", and a directory is named after it: at most 64 letters, "
+                         "digits, '.', '_' and '-' would be right",
+                         name);
 }
 
 static void
@@ -105,17 +109,20 @@ s_role_text(verl_draft_t *draft, const char *role, const verl_node_t *node)
     for (int i = 0; node->type == VERL_NODE_ARRAY && i < node->count; i++) {
         const verl_node_t *item = node->items[i];
         if (item->type != VERL_NODE_INT || item->integer < 0 || item->integer > 65535) {
-            verl_problem_add(&draft->problems, item->at, "the devices of `%s` have something in them that is no number of a "
-                             "device: [0, 1] would be right", role);
+            verl_problem_add(&draft->problems, item->at,
+                             "the devices of `%s` have something in them that is no number of a "
+                             "device: [0, 1] would be right",
+                             role);
             return NULL;
         }
-        text = text ? verl_pool_print(draft->pool, "%s,%d", text, (int) item->integer) :
-               verl_pool_print(draft->pool, "cuda:%d", (int) item->integer);
+        text = text ? verl_pool_print(draft->pool, "%s,%d", text, (int) item->integer)
+                    : verl_pool_print(draft->pool, "cuda:%d", (int) item->integer);
     }
     if (!text)
-        verl_problem_add(&draft->problems, node->at, "the devices of `%s` are %s: \"cuda:0-3\", [0, 1, 2, 3], \"cpu\" or "
-                         "\"auto\" would be right", role,
-                         node->type == VERL_NODE_ARRAY ? "an empty array" : verl_node_type_name(node->type));
+        verl_problem_add(&draft->problems, node->at,
+                         "the devices of `%s` are %s: \"cuda:0-3\", [0, 1, 2, 3], \"cpu\" or "
+                         "\"auto\" would be right",
+                         role, node->type == VERL_NODE_ARRAY ? "an empty array" : verl_node_type_name(node->type));
     return text;
 }
 

@@ -35,14 +35,17 @@ s_set(verl_draft_t *draft, const char *set, int index)
     for (const unsigned char *c = (const unsigned char *) set; *c; c++)
         plain = plain && *c >= 0x20 && *c != 0x7f;
     if (!equals || equals == set || !plain) {
-        verl_problem_add(&draft->problems, at, "this is not of the form KEY=VALUE: stage.update.lr=1e-5 would be right");
+        verl_problem_add(&draft->problems, at,
+                         "this is not of the form KEY=VALUE: stage.update.lr=1e-5 would be right");
         return;
     }
     verl_toml_error_t error = { 0 };
     verl_node_t *root = s_read(draft, set, equals, &error);
     if (!root) {
-        verl_problem_add(&draft->problems, at, "%s: a key such as stage.update.lr and a TOML value, or a bare word, would be "
-                         "right", error.text);
+        verl_problem_add(&draft->problems, at,
+                         "%s: a key such as stage.update.lr and a TOML value, or a bare word, would be "
+                         "right",
+                         error.text);
         return;
     }
     verl_node_originate(root, index);
@@ -73,17 +76,22 @@ void
 verl_draft_unset(verl_draft_t *draft, const verl_node_t *unset)
 {
     if (unset->type != VERL_NODE_ARRAY) {
-        verl_problem_add(&draft->problems, unset->at, "`unset` is %s: an array of names, [\"stage.x\", \"stage.y.key\"], would "
-                         "be right", verl_node_type_name(unset->type));
+        verl_problem_add(&draft->problems, unset->at,
+                         "`unset` is %s: an array of names, [\"stage.x\", \"stage.y.key\"], would "
+                         "be right",
+                         verl_node_type_name(unset->type));
         return;
     }
     for (int i = 0; i < unset->count; i++) {
         const verl_node_t *item = unset->items[i];
         if (item->type != VERL_NODE_STRING)
-            verl_problem_add(&draft->problems, item->at, "`unset` has %s in it: a name such as \"stage.x\" would be right",
+            verl_problem_add(&draft->problems, item->at,
+                             "`unset` has %s in it: a name such as \"stage.x\" would be right",
                              verl_node_type_name(item->type));
         else if (!s_unset(draft, item->string))
-            verl_problem_add(&draft->problems, item->at, "there is no `%s` to take away: \"stage.NAME\", \"actor.NAME\" or "
-                             "\"stage.NAME.KEY\" of the running topology would be right", item->string);
+            verl_problem_add(&draft->problems, item->at,
+                             "there is no `%s` to take away: \"stage.NAME\", \"actor.NAME\" or "
+                             "\"stage.NAME.KEY\" of the running topology would be right",
+                             item->string);
     }
 }

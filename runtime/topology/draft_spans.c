@@ -48,8 +48,10 @@ s_shorten(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
     int64_t steps = s_steps_of(stage);
     if (steps == 0) {
-        verl_problem_add(&draft->problems, stage->at, "`%s` ends before the first step: it has %lld batches%s, and more data, "
-                         "or fewer rows a batch, would be right", stage->name, (long long) stage->batches,
+        verl_problem_add(&draft->problems, stage->at,
+                         "`%s` ends before the first step: it has %lld batches%s, and more data, "
+                         "or fewer rows a batch, would be right",
+                         stage->name, (long long) stage->batches,
                          stage->span.closing ? " and needs one more after the last step" : "");
         return;
     }
@@ -64,14 +66,15 @@ s_check_empty(verl_draft_t *draft, const verl_draft_stage_t *stage)
         return;
     for (int d = 0; d < stage->deps_count; d++)
         if (verl_span_next(&draft->stages[stage->deps[d]].span, draft->steps, -1) < 0)
-            return;                         // that one is reported
+            return; // that one is reported
     verl_at_t at = verl_draft_at(stage->node, "depends_on", stage->at);
     at = verl_draft_at(stage->node, "every", at);
     at = verl_draft_at(stage->node, "begin", at);
     int64_t first = verl_span_next(&stage->span, INT64_MAX, -1);
-    verl_problem_add(&draft->problems, at, "`%s` works on no batch: its first one would be %lld, and the run has the batches 0 "
-                     "to %lld, so a smaller `begin`, or more steps, would be right", stage->name, (long long) first,
-                     (long long) (draft->steps - 1));
+    verl_problem_add(&draft->problems, at,
+                     "`%s` works on no batch: its first one would be %lld, and the run has the batches 0 "
+                     "to %lld, so a smaller `begin`, or more steps, would be right",
+                     stage->name, (long long) first, (long long) (draft->steps - 1));
 }
 
 // Only where nothing else may be the reason that no source ends.
@@ -81,7 +84,8 @@ s_check_steps(verl_draft_t *draft)
     if (draft->steps > 0 || draft->run_steps || draft->problems.count > 0)
         return;
     const verl_node_t *run = verl_node_get(draft->root, "run");
-    verl_problem_add(&draft->problems, run ? run->key_at : draft->root->at, "[run] has no `steps`, and no source ends the "
+    verl_problem_add(&draft->problems, run ? run->key_at : draft->root->at,
+                     "[run] has no `steps`, and no source ends the "
                      "run: `steps = N`, or `epochs` in a loader, would be right");
 }
 

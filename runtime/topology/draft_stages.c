@@ -32,13 +32,20 @@ s_make_actor(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *
 {
     int other = verl_draft_find_actor(draft, stage->name);
     if (other >= 0) {
-        verl_problem_add(&draft->problems, kind->key_at, "the stage `%s` names a kind, so its own actor would be called "
+        verl_problem_add(&draft->problems, kind->key_at,
+                         "the stage `%s` names a kind, so its own actor would be called "
                          "`%s`, but there is [actor.%s]: `actor = \"%s\"` here, or another name, would be right",
                          stage->name, stage->name, stage->name, stage->name);
         return;
     }
-    verl_draft_actor_t actor = { .name = stage->name, .at = stage->at, .node = stage->node, .base = -1, .own = true,
-                                 .options = verl_value_table(), .common = verl_value_table(), .devices = "cpu" };
+    verl_draft_actor_t actor = { .name = stage->name,
+                                 .at = stage->at,
+                                 .node = stage->node,
+                                 .base = -1,
+                                 .own = true,
+                                 .options = verl_value_table(),
+                                 .common = verl_value_table(),
+                                 .devices = "cpu" };
     actor.kind_name = verl_draft_kind(draft, kind, &actor.kind);
     stage->actor = verl_draft_add_actor(draft, actor);
 }
@@ -57,16 +64,25 @@ s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
         verl_problem_add(&draft->problems, stage->at, "there is no stage `%s`: did you mean `%s`?", stage->name,
                          nearest.best);
     else
-        verl_problem_add(&draft->problems, stage->at, "[stage.%s] names neither a kind nor an actor: `kind = \"…\"` for an "
-                         "actor of its own, or `actor = \"…\"` for one of [actor.NAME], would be right", stage->name);
+        verl_problem_add(&draft->problems, stage->at,
+                         "[stage.%s] names neither a kind nor an actor: `kind = \"…\"` for an "
+                         "actor of its own, or `actor = \"…\"` for one of [actor.NAME], would be right",
+                         stage->name);
 }
 
 static void
 s_add_stage(verl_draft_t *draft, const char *name, verl_node_t *node)
 {
     verl_draft_stage_t *stage = &draft->stages[draft->stages_count++];
-    *stage = (verl_draft_stage_t) { .name = name, .at = node->key_at, .node = node, .actor = -1, .weights_from = -1,
-                                    .batches = -1, .options = verl_value_table(), .rows_of = -1, .parts_of = -1 };
+    *stage = (verl_draft_stage_t){ .name = name,
+                                   .at = node->key_at,
+                                   .node = node,
+                                   .actor = -1,
+                                   .weights_from = -1,
+                                   .batches = -1,
+                                   .options = verl_value_table(),
+                                   .rows_of = -1,
+                                   .parts_of = -1 };
     if (node->type != VERL_NODE_TABLE) {
         verl_problem_add(&draft->problems, node->key_at, "`%s` is %s: [stage.%s] must be a table", name,
                          verl_node_type_name(node->type), name);
@@ -76,8 +92,10 @@ s_add_stage(verl_draft_t *draft, const char *name, verl_node_t *node)
     verl_draft_name(draft, "a stage", name, node->key_at);
     const verl_node_t *kind = verl_node_get(node, "kind"), *actor = verl_node_get(node, "actor");
     if (kind && actor)
-        verl_problem_add(&draft->problems, actor->key_at, "[stage.%s] names both an actor and a kind: `actor` for one that "
-                         "several stages share, or `kind` for one of its own, would be right", name);
+        verl_problem_add(&draft->problems, actor->key_at,
+                         "[stage.%s] names both an actor and a kind: `actor` for one that "
+                         "several stages share, or `kind` for one of its own, would be right",
+                         name);
     else if (kind)
         s_make_actor(draft, stage, kind);
 }
@@ -108,8 +126,8 @@ s_list_handlers(verl_draft_t *draft, const verl_kind_t *kind)
 {
     char *list = NULL;
     for (int i = 0; i < verl_stage_kind_count(kind); i++)
-        list = list ? verl_pool_print(draft->pool, "%s, \"%s\"", list, kind->stages[i].name) :
-               verl_pool_print(draft->pool, "\"%s\"", kind->stages[i].name);
+        list = list ? verl_pool_print(draft->pool, "%s, \"%s\"", list, kind->stages[i].name)
+                    : verl_pool_print(draft->pool, "\"%s\"", kind->stages[i].name);
     return list;
 }
 
@@ -138,8 +156,10 @@ s_find_handler(verl_draft_t *draft, verl_draft_stage_t *stage)
     else if (does)
         verl_problem_add(&draft->problems, does->at, "kind `%s` does no `%s`: it does %s", shown, does->string, list);
     else
-        verl_problem_add(&draft->problems, stage->at, "`%s` is nothing that kind `%s` does: `does = ` one of %s would be "
-                         "right", stage->name, shown, list);
+        verl_problem_add(&draft->problems, stage->at,
+                         "`%s` is nothing that kind `%s` does: `does = ` one of %s would be "
+                         "right",
+                         stage->name, shown, list);
 }
 
 typedef struct elsewhere {
@@ -154,13 +174,16 @@ s_elsewhere(verl_draft_t *draft, const void *who, const char *key)
     const elsewhere_t *self = who;
     const verl_kind_t *kind = self->actor->kind;
     if (verl_option_find(kind->options, key) || verl_option_find(verl_actor_table, key))
-        return verl_pool_print(draft->pool, "`%s` belongs to the actor that the stages share: in [actor.%s] it would be "
-                               "right", key, self->actor->name);
+        return verl_pool_print(draft->pool,
+                               "`%s` belongs to the actor that the stages share: in [actor.%s] it would be "
+                               "right",
+                               key, self->actor->name);
     for (int i = 0; i < verl_stage_kind_count(kind); i++)
         if (verl_option_find(kind->stages[i].options, key))
-            return verl_pool_print(draft->pool, "`%s` is an option of a stage that does `%s`, and `%s` does `%s`: there it "
-                                   "would be right", key, kind->stages[i].name, self->stage->name,
-                                   self->stage->handler->name);
+            return verl_pool_print(draft->pool,
+                                   "`%s` is an option of a stage that does `%s`, and `%s` does `%s`: there it "
+                                   "would be right",
+                                   key, kind->stages[i].name, self->stage->name, self->stage->handler->name);
     return NULL;
 }
 
@@ -169,7 +192,8 @@ static bool
 s_is_stale(const verl_draft_stage_t *stage)
 {
     const verl_node_t *staleness = verl_node_get(stage->node, "staleness");
-    return verl_node_get(stage->node, "actor") && staleness && staleness->type == VERL_NODE_INT && staleness->integer > 0;
+    return verl_node_get(stage->node, "actor") && staleness && staleness->type == VERL_NODE_INT &&
+           staleness->integer > 0;
 }
 
 static void
@@ -192,12 +216,12 @@ s_check_keys(verl_draft_t *draft, verl_draft_stage_t *stage)
     verl_scope_t scopes[4] = { { verl_stage_table, &values } };
     int count = 1;
     if (known)
-        scopes[count++] = (verl_scope_t) { stage->handler->options, &stage->options };
+        scopes[count++] = (verl_scope_t){ stage->handler->options, &stage->options };
     if (own) {
-        scopes[count++] = (verl_scope_t) { verl_actor_table, &actor->common };
-        scopes[count++] = (verl_scope_t) { actor->kind ? actor->kind->options : NULL, &actor->options };
+        scopes[count++] = (verl_scope_t){ verl_actor_table, &actor->common };
+        scopes[count++] = (verl_scope_t){ actor->kind ? actor->kind->options : NULL, &actor->options };
     } else if (s_is_stale(stage))
-        scopes[count++] = (verl_scope_t) { verl_actor_table, &ignored };
+        scopes[count++] = (verl_scope_t){ verl_actor_table, &ignored };
     const char *where = verl_pool_print(draft->pool, "[stage.%s]", stage->name);
     elsewhere_t who = { .stage = stage, .actor = actor };
     int mistakes = verl_draft_keys(draft, stage->node, where, scopes, count, !known, known ? s_elsewhere : NULL, &who);
@@ -213,16 +237,19 @@ static void
 s_depend(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *item)
 {
     if (item->type != VERL_NODE_STRING)
-        return;                             // reported with the keys
+        return; // reported with the keys
     int other = verl_draft_find_stage(draft, item->string);
     const char *near = other < 0 ? verl_draft_nearest_stage(draft, item->string) : NULL;
     if (other < 0) {
         stage->unsure = true;
         if (near)
-            verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", item->string, near);
+            verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", item->string,
+                             near);
         else
-            verl_problem_add(&draft->problems, item->at, "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "
-                             "right", item->string, stage->name, item->string);
+            verl_problem_add(&draft->problems, item->at,
+                             "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "
+                             "right",
+                             item->string, stage->name, item->string);
         return;
     }
     for (int i = 0; i < stage->deps_count; i++)
@@ -254,8 +281,10 @@ s_depends(verl_draft_t *draft, verl_draft_stage_t *stage)
     bool rootless = stage->handler->maps && count == 0;
     stage->unsure = stage->unsure || rootless;
     if (rootless)
-        verl_problem_add(&draft->problems, stage->at, "`%s` makes new rows of those that it is given, and it depends on "
-                         "nothing that gives any: depends_on would be right", stage->name);
+        verl_problem_add(&draft->problems, stage->at,
+                         "`%s` makes new rows of those that it is given, and it depends on "
+                         "nothing that gives any: depends_on would be right",
+                         stage->name);
 }
 
 // An actor that no stage runs in would be started for nothing.
@@ -270,9 +299,10 @@ s_check_used(verl_draft_t *draft)
     }
     for (int i = 0; i < draft->actors_count && sure; i++)
         if (draft->actors[i].stages == 0)
-            verl_problem_add(&draft->problems, draft->actors[i].at, "no stage runs in the actor `%s`: a stage with `actor = "
-                             "\"%s\"`, or no [actor.%s], would be right", draft->actors[i].name, draft->actors[i].name,
-                             draft->actors[i].name);
+            verl_problem_add(&draft->problems, draft->actors[i].at,
+                             "no stage runs in the actor `%s`: a stage with `actor = "
+                             "\"%s\"`, or no [actor.%s], would be right",
+                             draft->actors[i].name, draft->actors[i].name, draft->actors[i].name);
 }
 
 void
@@ -281,8 +311,10 @@ verl_draft_stages(verl_draft_t *draft)
     const verl_node_t *node = verl_node_get(draft->root, "stage");
     int count = node && node->type == VERL_NODE_TABLE ? node->count : 0;
     if (count == 0 || count > VERL_STAGES_MAX) {
-        verl_problem_add(&draft->problems, node ? node->at : draft->root->at, "the topology has %d stages: from 1 to %d "
-                         "would be right, each in [stage.NAME]", count, VERL_STAGES_MAX);
+        verl_problem_add(&draft->problems, node ? node->at : draft->root->at,
+                         "the topology has %d stages: from 1 to %d "
+                         "would be right, each in [stage.NAME]",
+                         count, VERL_STAGES_MAX);
         return;
     }
     draft->stages = verl_pool_array(draft->pool, (size_t) count, sizeof *draft->stages);

@@ -34,12 +34,15 @@ s_writer_of(verl_draft_t *draft, const verl_draft_stage_t *stage, verl_at_t at)
         return writer;
     const char *actor = draft->actors[stage->actor].name;
     if (count == 0)
-        verl_problem_add(&draft->problems, at, "`%s` may be behind with its weights, but no stage of the actor `%s` updates "
+        verl_problem_add(&draft->problems, at,
+                         "`%s` may be behind with its weights, but no stage of the actor `%s` updates "
                          "them: no staleness, or `weights = \"STAGE\"` that says whose they are, would be right",
                          stage->name, actor);
     else
-        verl_problem_add(&draft->problems, at, "the weights of the actor `%s` are updated by %s: `weights = ` one of them "
-                         "would be right", actor, list);
+        verl_problem_add(&draft->problems, at,
+                         "the weights of the actor `%s` are updated by %s: `weights = ` one of them "
+                         "would be right",
+                         actor, list);
     return -1;
 }
 
@@ -54,13 +57,15 @@ s_writer_named(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_
     if (writer < 0 && near)
         verl_problem_add(&draft->problems, node->at, "there is no stage `%s`: did you mean `%s`?", node->string, near);
     else if (writer < 0)
-        verl_problem_add(&draft->problems, node->at, "there is no stage `%s` whose weights `%s` could work with: the name of "
-                         "a stage that updates weights would be right", node->string, stage->name);
+        verl_problem_add(&draft->problems, node->at,
+                         "there is no stage `%s` whose weights `%s` could work with: the name of "
+                         "a stage that updates weights would be right",
+                         node->string, stage->name);
     if (writer < 0 || !draft->stages[writer].handler)
         return -1;
     if (!s_writes(&draft->stages[writer])) {
-        verl_problem_add(&draft->problems, node->at, "`%s` updates no weights: the name of a stage that does would be right",
-                         node->string);
+        verl_problem_add(&draft->problems, node->at,
+                         "`%s` updates no weights: the name of a stage that does would be right", node->string);
         return -1;
     }
     return writer;
@@ -72,12 +77,15 @@ s_agree(verl_draft_t *draft, const verl_draft_stage_t *stage, int writer, verl_a
 {
     const verl_kind_t *to = draft->actors[stage->actor].kind, *from = draft->actors[draft->stages[writer].actor].kind;
     if (to != from)
-        verl_problem_add(&draft->problems, at, "`%s` is of kind `%s` and `%s` of kind `%s`, and weights go only from a kind "
-                         "to itself: a writer of the same kind would be right", stage->name, to->name,
-                         draft->stages[writer].name, from->name);
+        verl_problem_add(&draft->problems, at,
+                         "`%s` is of kind `%s` and `%s` of kind `%s`, and weights go only from a kind "
+                         "to itself: a writer of the same kind would be right",
+                         stage->name, to->name, draft->stages[writer].name, from->name);
     else if (!from->give_weights || !to->take_weights)
-        verl_problem_add(&draft->problems, at, "kind `%s` does not publish its weights: staleness 0, in the same actor, "
-                         "would be right", from->name);
+        verl_problem_add(&draft->problems, at,
+                         "kind `%s` does not publish its weights: staleness 0, in the same actor, "
+                         "would be right",
+                         from->name);
     else
         return true;
     return false;
@@ -118,15 +126,17 @@ s_derive(verl_draft_t *draft, verl_draft_stage_t *stage)
 static void
 s_bind(verl_draft_t *draft, verl_draft_stage_t *stage)
 {
-    const verl_node_t *weights = verl_node_get(stage->node, "weights"), *stale = verl_node_get(stage->node, "staleness");
+    const verl_node_t *weights = verl_node_get(stage->node, "weights"),
+                      *stale = verl_node_get(stage->node, "staleness");
     if (!stage->handler || (!weights && !stale))
         return;
     verl_at_t at = weights ? weights->at : stale->at;
     const char *key = weights ? "weights" : "staleness";
     if (s_writes(stage) || !stage->handler->reads_weights) {
-        verl_problem_add(&draft->problems, at, "`%s` %s: `%s` is for stages that only work with weights, so leaving it out "
-                         "would be right", stage->name, s_writes(stage) ? "updates the weights itself" :
-                         "works without weights", key);
+        verl_problem_add(&draft->problems, at,
+                         "`%s` %s: `%s` is for stages that only work with weights, so leaving it out "
+                         "would be right",
+                         stage->name, s_writes(stage) ? "updates the weights itself" : "works without weights", key);
         return;
     }
     int writer = weights ? s_writer_named(draft, stage, weights) : s_writer_of(draft, stage, at);
@@ -147,7 +157,8 @@ s_check_shared(verl_draft_t *draft, int index)
     const verl_draft_stage_t *stage = &draft->stages[index];
     for (int i = 0; i < draft->stages_count; i++) {
         const verl_draft_stage_t *other = &draft->stages[i];
-        if (i == index || other->actor != stage->actor || !other->handler || other->weights_from == stage->weights_from) {
+        if (i == index || other->actor != stage->actor || !other->handler ||
+            other->weights_from == stage->weights_from) {
             bool same = i != index && other->actor == stage->actor && other->handler;
             if (!same || other->keys.staleness == stage->keys.staleness || i < index)
                 continue;
@@ -156,13 +167,17 @@ s_check_shared(verl_draft_t *draft, int index)
             continue;
         verl_at_t at = verl_draft_at(stage->node, "weights", verl_draft_at(stage->node, "staleness", stage->at));
         if (s_writes(other))
-            verl_problem_add(&draft->problems, at, "`%s` takes the weights of `%s` into an actor whose own weights `%s` "
-                             "updates: an actor of its own for `%s` would be right", stage->name,
-                             draft->stages[stage->weights_from].name, other->name, stage->name);
+            verl_problem_add(&draft->problems, at,
+                             "`%s` takes the weights of `%s` into an actor whose own weights `%s` "
+                             "updates: an actor of its own for `%s` would be right",
+                             stage->name, draft->stages[stage->weights_from].name, other->name, stage->name);
         else
-            verl_problem_add(&draft->problems, at, "`%s` and `%s` share the weights of one actor, so they have to work with "
-                             "the same versions: the same `weights` and `staleness` in both, or an actor for each, would "
-                             "be right", stage->name, other->name);
+            verl_problem_add(
+                &draft->problems, at,
+                "`%s` and `%s` share the weights of one actor, so they have to work with "
+                "the same versions: the same `weights` and `staleness` in both, or an actor for each, would "
+                "be right",
+                stage->name, other->name);
         return;
     }
 }

@@ -81,8 +81,8 @@ verl_describe_route(const verl_plan_t *plan, int edge)
         return "arena";
     int64_t rows = s_rows(plan, self->maker);
     for (int i = 0; i < self->columns_count; i++)
-        if (rows < 0 || (double) rows * s_row_bytes(s_type(&plan->stages[self->maker], self->columns[i])) >
-            VERL_BATCH_INLINE)
+        if (rows < 0 ||
+            (double) rows * s_row_bytes(s_type(&plan->stages[self->maker], self->columns[i])) > VERL_BATCH_INLINE)
             return "arena";
     return "inline";
 }

@@ -50,12 +50,14 @@ s_is_word(const char *text)
 static int
 s_condition(const char *text, verl_pool_t *pool, verl_condition_t *ret, const char *whole, verl_error_t *error)
 {
-    static const struct { const char *sign; verl_comparison_t comparison; } signs[] = {
-        { ">=", VERL_AT_LEAST }, { "<=", VERL_AT_MOST }, { "!=", VERL_UNEQUAL }, { "=", VERL_EQUAL },
-        { ">", VERL_MORE }, { "<", VERL_LESS } };
+    static const struct {
+        const char *sign;
+        verl_comparison_t comparison;
+    } signs[] = { { ">=", VERL_AT_LEAST }, { "<=", VERL_AT_MOST }, { "!=", VERL_UNEQUAL },
+                  { "=", VERL_EQUAL },     { ">", VERL_MORE },     { "<", VERL_LESS } };
     const char *end = text + strlen(text);
     const char *sign = strpbrk(text, "=<>!");
-    *ret = (verl_condition_t) { .comparison = VERL_TRUE, .option = s_trim(pool, text, sign ? sign : end) };
+    *ret = (verl_condition_t){ .comparison = VERL_TRUE, .option = s_trim(pool, text, sign ? sign : end) };
     for (size_t i = 0; sign && i < sizeof signs / sizeof *signs; i++) {
         size_t length = strlen(signs[i].sign);
         if (strncmp(sign, signs[i].sign, length) == 0) {
@@ -65,14 +67,17 @@ s_condition(const char *text, verl_pool_t *pool, verl_condition_t *ret, const ch
         }
     }
     bool bad = !s_is_word(ret->option) || (sign && (!ret->value || !*ret->value));
-    return !bad ? 0 : verl_error_set(error, "'%.100s' has a condition that is not \"if option\", \"if option = value\" or "
-                                     "\"if option > number\"", whole);
+    return !bad ? 0
+                : verl_error_set(error,
+                                 "'%.100s' has a condition that is not \"if option\", \"if option = value\" or "
+                                 "\"if option > number\"",
+                                 whole);
 }
 
 int
 verl_need_parse(const char *text, verl_pool_t *pool, verl_need_text_t *ret_need, verl_error_t *error)
 {
-    *ret_need = (verl_need_text_t) { 0 };
+    *ret_need = (verl_need_text_t){ 0 };
     const char *condition = strstr(text, " if ");
     const char *end = condition ? condition : text + strlen(text);
     const char *begin = s_blank(text);
@@ -135,7 +140,7 @@ s_colon(const char *text, int *ret_dtype, const char **ret_behind)
 int
 verl_give_parse(const char *text, verl_pool_t *pool, verl_give_text_t *ret_give, verl_error_t *error)
 {
-    *ret_give = (verl_give_text_t) { 0 };
+    *ret_give = (verl_give_text_t){ 0 };
     int dtype = -1;
     const char *at = NULL, *colon = s_colon(text, &dtype, &at);
     if (!colon)
@@ -183,12 +188,17 @@ static bool
 s_is_true(const verl_value_t *value)
 {
     switch (value->type) {
-    case VERL_VALUE_BOOL:   return value->boolean;
-    case VERL_VALUE_INT:    return value->integer != 0;
-    case VERL_VALUE_REAL:   return value->real != 0;
-    case VERL_VALUE_STRING: return *value->string != '\0';
+    case VERL_VALUE_BOOL:
+        return value->boolean;
+    case VERL_VALUE_INT:
+        return value->integer != 0;
+    case VERL_VALUE_REAL:
+        return value->real != 0;
+    case VERL_VALUE_STRING:
+        return *value->string != '\0';
     case VERL_VALUE_ARRAY:
-    case VERL_VALUE_TABLE:  return value->count > 0;
+    case VERL_VALUE_TABLE:
+        return value->count > 0;
     }
     return false;
 }
@@ -201,8 +211,9 @@ s_order(const verl_value_t *value, const char *with)
         return (int) value->boolean - (strcmp(with, "true") == 0 || strcmp(with, "1") == 0);
     if (value->type == VERL_VALUE_STRING)
         return strcmp(value->string, with);
-    double number = value->type == VERL_VALUE_REAL ? value->real : value->type == VERL_VALUE_INT ?
-                    (double) value->integer : value->count;
+    double number = value->type == VERL_VALUE_REAL  ? value->real
+                    : value->type == VERL_VALUE_INT ? (double) value->integer
+                                                    : value->count;
     double other = strtod(with, NULL);
     return (number > other) - (number < other);
 }
@@ -212,7 +223,7 @@ verl_condition_holds(const verl_condition_t *condition, const verl_value_t *work
 {
     if (condition->comparison == VERL_ALWAYS)
         return true;
-    const verl_value_t none = { .type = VERL_VALUE_STRING, .string = (char[]) { "" } };
+    const verl_value_t none = { .type = VERL_VALUE_STRING, .string = (char[]){ "" } };
     const verl_value_t *value = s_option(condition->option, work, state);
     if (!value)
         value = &none;
@@ -220,12 +231,18 @@ verl_condition_holds(const verl_condition_t *condition, const verl_value_t *work
         return s_is_true(value);
     int order = s_order(value, condition->value);
     switch (condition->comparison) {
-    case VERL_EQUAL:    return order == 0;
-    case VERL_UNEQUAL:  return order != 0;
-    case VERL_LESS:     return order < 0;
-    case VERL_MORE:     return order > 0;
-    case VERL_AT_MOST:  return order <= 0;
-    default:            return order >= 0;
+    case VERL_EQUAL:
+        return order == 0;
+    case VERL_UNEQUAL:
+        return order != 0;
+    case VERL_LESS:
+        return order < 0;
+    case VERL_MORE:
+        return order > 0;
+    case VERL_AT_MOST:
+        return order <= 0;
+    default:
+        return order >= 0;
     }
 }
 

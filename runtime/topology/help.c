@@ -14,7 +14,8 @@ verl_describe_kinds(FILE *out)
         width = strlen(kind->name) > width ? strlen(kind->name) : width;
     for (int i = 0; (kind = verl_kind_at(i)); i++) {
         char shown[256];
-        fprintf(out, "%-*s  %s", (int) width, verl_kind_shown(kind, shown, sizeof shown), kind->about ? kind->about : "");
+        fprintf(out, "%-*s  %s", (int) width, verl_kind_shown(kind, shown, sizeof shown),
+                kind->about ? kind->about : "");
         int stages = verl_stage_kind_count(kind);
         for (int s = 0; s < stages && stages > 1; s++)
             fprintf(out, "%s%s%s", s ? ", " : " (stages: ", kind->stages[s].name, s == stages - 1 ? ")" : "");
@@ -42,8 +43,8 @@ s_range(FILE *out, const verl_option_t *option)
 static void
 s_default(FILE *out, const verl_option_t *option)
 {
-    bool text = option->type == VERL_OPTION_STRING || option->type == VERL_OPTION_CHOICE ||
-                option->type == VERL_OPTION_PATH;
+    bool text =
+        option->type == VERL_OPTION_STRING || option->type == VERL_OPTION_CHOICE || option->type == VERL_OPTION_PATH;
     if (option->fallback)
         fprintf(out, text ? "; default \"%s\"" : "; default %s", option->fallback);
     else
@@ -120,10 +121,12 @@ s_stage(FILE *out, const verl_stage_kind_t *stage)
 static const verl_option_t *
 s_common(const char *name, const char **ret_about)
 {
-    static const struct { const char *name, *about; const verl_option_t *table; } all[] = {
-        { "run", "[run]: the run as a whole", verl_run_table },
-        { "actor", "[actor.NAME]: keys of every actor, also in a stage that names a kind", verl_actor_table },
-        { "stage", "[stage.NAME]: keys of every stage", verl_stage_table } };
+    static const struct {
+        const char *name, *about;
+        const verl_option_t *table;
+    } all[] = { { "run", "[run]: the run as a whole", verl_run_table },
+                { "actor", "[actor.NAME]: keys of every actor, also in a stage that names a kind", verl_actor_table },
+                { "stage", "[stage.NAME]: keys of every stage", verl_stage_table } };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(all[i].name, name) == 0) {
             *ret_about = all[i].about;

@@ -5,23 +5,23 @@
 
 typedef struct verl_run_keys {
     const char *name;
-    int64_t     steps, seed, max_in_flight, max_bytes, save_every, keep;
-    double      drain_timeout;
+    int64_t steps, seed, max_in_flight, max_bytes, save_every, keep;
+    double drain_timeout;
 } verl_run_keys_t;
 
 typedef struct verl_actor_keys {
     const char *mesh;
-    int         place, on_failure;
-    int64_t     replicas;
-    double      timeout, liveness;
+    int place, on_failure;
+    int64_t replicas;
+    double timeout, liveness;
 } verl_actor_keys_t;
 
 typedef struct verl_stage_keys {
-    const char    *kind, *actor, *does, *as, *uses, *weights;
+    const char *kind, *actor, *does, *as, *uses, *weights;
     verl_strings_t depends_on;
-    int64_t        staleness, every, begin, parts;
-    double         timeout;
-    int            on_error;
+    int64_t staleness, every, begin, parts;
+    double timeout;
+    int on_error;
 } verl_stage_keys_t;
 
 extern const verl_option_t verl_run_table[];

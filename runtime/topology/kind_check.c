@@ -7,17 +7,18 @@
 
 typedef struct check {
     const verl_kind_t *kind;
-    verl_error_t      *error;
-    verl_pool_t        pool;
-    int                rc;
+    verl_error_t *error;
+    verl_pool_t pool;
+    int rc;
 } check_t;
 
 static size_t
 s_option_size(verl_option_type_t type)
 {
-    static const size_t sizes[] = { sizeof(bool), sizeof(int64_t), sizeof(double), sizeof(char *), sizeof(int),
-                                    sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t),
-                                    sizeof(verl_weights_t) };
+    static const size_t sizes[] = {
+        sizeof(bool),   sizeof(int64_t),        sizeof(double),         sizeof(char *),        sizeof(int),
+        sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t), sizeof(verl_weights_t)
+    };
     return sizes[type];
 }
 
@@ -34,8 +35,10 @@ s_check_option(check_t *self, const verl_option_t *option, size_t size, const ch
     if ((unsigned) option->type > VERL_OPTION_WEIGHTS)
         return verl_error_set(self->error, "kind `%s`: option `%s` has a type that is not known", kind, name);
     if (s_reserved(name))
-        return verl_error_set(self->error, "kind `%s`: `%s` is a key of every actor or stage: another name for the option "
-                              "would be right", kind, name);
+        return verl_error_set(self->error,
+                              "kind `%s`: `%s` is a key of every actor or stage: another name for the option "
+                              "would be right",
+                              kind, name);
     if (option->offset + s_option_size(option->type) > size)
         return verl_error_set(self->error, "kind `%s`: option `%s` lies outside of the %zu bytes of its %s", kind, name,
                               size, where);
@@ -44,7 +47,8 @@ s_check_option(check_t *self, const verl_option_t *option, size_t size, const ch
     verl_option_fault_t fault;
     verl_value_t value;
     if (verl_option_default(option, &self->pool, NULL, &value, &fault) < 0)
-        return verl_error_set(self->error, "kind `%s`: the default of option `%s` %.600s", kind, name, fault.error.text);
+        return verl_error_set(self->error, "kind `%s`: the default of option `%s` %.600s", kind, name,
+                              fault.error.text);
     return 0;
 }
 
@@ -100,7 +104,8 @@ s_check_columns(check_t *self, const verl_stage_kind_t *stage)
         verl_error_t why = { "" };
         verl_give_text_t give;
         if (verl_give_parse(stage->gives[i], &self->pool, &give, &why) != 0)
-            return verl_error_set(self->error, "kind `%s`, stage `%s`: %.700s", self->kind->name, stage->name, why.text);
+            return verl_error_set(self->error, "kind `%s`, stage `%s`: %.700s", self->kind->name, stage->name,
+                                  why.text);
         if (s_check_condition(self, stage, &give.condition) != 0)
             return -1;
     }

@@ -10,10 +10,10 @@
 #define S_MAX 256
 
 static struct {
-    pthread_mutex_t    mutex;
-    int                count;
+    pthread_mutex_t mutex;
+    int count;
     const verl_kind_t *kinds[S_MAX];
-    char              *paths[S_MAX];        // of a shared object; NULL: of this program
+    char *paths[S_MAX]; // of a shared object; NULL: of this program
 } s_list = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
 static const verl_kind_t *

@@ -10,7 +10,7 @@
 int verl_kind_register_all(const verl_kind_t *const *kinds, verl_error_t *error);
 
 // How many there are, and each: in the order of their registration. NULL past the end.
-int                verl_kind_count(void);
+int verl_kind_count(void);
 const verl_kind_t *verl_kind_at(int index);
 
 // A kind that is registered, or a shared object that is loaded already; NULL without a word where it is not.
@@ -21,8 +21,8 @@ int verl_kind_check(const verl_kind_t *kind, verl_error_t *error);
 
 // The handler of a name (dashes and underscores are the same); NULL where the kind has none.
 const verl_stage_kind_t *verl_stage_kind_find(const verl_kind_t *kind, const char *name);
-int                      verl_stage_kind_count(const verl_kind_t *kind);
+int verl_stage_kind_count(const verl_kind_t *kind);
 // The name in a topology: dashes for underscores. Writes at most size bytes.
 const char *verl_kind_shown(const verl_kind_t *kind, char *text, size_t size);
-bool        verl_kind_is_path(const char *name);
+bool verl_kind_is_path(const char *name);
 #endif

@@ -44,7 +44,7 @@ verl_edit_distance(const char *a, const char *b)
 void
 verl_nearest_init(verl_nearest_t *nearest, const char *name)
 {
-    *nearest = (verl_nearest_t) { .name = name };
+    *nearest = (verl_nearest_t){ .name = name };
 }
 
 void

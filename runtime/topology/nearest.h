@@ -7,9 +7,9 @@
 int verl_edit_distance(const char *a, const char *b);
 
 typedef struct verl_nearest {
-    const char *name;                       // asked for
-    const char *best;                       // nearest so far, NULL: none near enough
-    int         distance;
+    const char *name; // asked for
+    const char *best; // nearest so far, NULL: none near enough
+    int distance;
 } verl_nearest_t;
 
 // Offer every known name, then look at best. A name is near where a third of its letters, and at least one, may differ.

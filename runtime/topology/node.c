@@ -5,8 +5,8 @@
 const char *
 verl_node_type_name(verl_node_type_t type)
 {
-    static const char *const names[] = { "a boolean", "an integer", "a real number", "a string", "an array", "a table",
-                                         "a date" };
+    static const char *const names[] = { "a boolean", "an integer", "a real number", "a string",
+                                         "an array",  "a table",    "a date" };
     return names[type];
 }
 
@@ -90,6 +90,6 @@ verl_node_table(verl_pool_t *pool)
 {
     verl_node_t *node = verl_pool_alloc(pool, sizeof *node);
     node->type = VERL_NODE_TABLE;
-    node->at = node->key_at = (verl_at_t) { .origin = -1, .line = 1, .column = 1 };
+    node->at = node->key_at = (verl_at_t){ .origin = -1, .line = 1, .column = 1 };
     return node;
 }

@@ -21,17 +21,23 @@ verl_option_find(const verl_option_t *table, const char *name)
 const char *
 verl_option_type_name(verl_option_type_t type)
 {
-    static const char *const names[] = { "boolean", "integer", "real", "string", "choice", "path", "list of strings",
-                                         "list of paths", "weights" };
+    static const char *const names[] = { "boolean", "integer",         "real",          "string", "choice",
+                                         "path",    "list of strings", "list of paths", "weights" };
     return names[type];
 }
 
 static const char *
 s_wanted(verl_option_type_t type)
 {
-    static const char *const names[] = {
-        "true or false", "an integer", "a number", "a string", "a string", "a path in quotes",
-        "an array of strings", "an array of paths", "a table of numbers, { name = 1.0 }, or an array of names" };
+    static const char *const names[] = { "true or false",
+                                         "an integer",
+                                         "a number",
+                                         "a string",
+                                         "a string",
+                                         "a path in quotes",
+                                         "an array of strings",
+                                         "an array of paths",
+                                         "a table of numbers, { name = 1.0 }, or an array of names" };
     return names[type];
 }
 
@@ -67,8 +73,8 @@ s_check_range(const verl_option_t *option, double value, const char *shown, verl
     const char *unit = option->unit ? option->unit : "", *space = *unit ? " " : "";
     if (any)
         return verl_error_set(&fault->error, "is %s: it must be a finite number", shown);
-    return verl_error_set(&fault->error, "is %s%s%s: it must be from %.15g to %.15g%s%s", shown, space, unit, option->min,
-                          option->max, space, unit);
+    return verl_error_set(&fault->error, "is %s%s%s: it must be from %.15g to %.15g%s%s", shown, space, unit,
+                          option->min, option->max, space, unit);
 }
 
 static int
@@ -84,7 +90,7 @@ s_check_number(const verl_option_t *option, const verl_value_t *given, verl_valu
     double value = given->type == VERL_VALUE_INT ? (double) given->integer : given->real;
     if (s_check_range(option, value, verl_value_brief(given, brief, sizeof brief), fault) != 0)
         return -1;
-    *ret = whole ? *given : (verl_value_t) { .type = VERL_VALUE_REAL, .real = value };
+    *ret = whole ? *given : (verl_value_t){ .type = VERL_VALUE_REAL, .real = value };
     return 0;
 }
 
@@ -125,7 +131,7 @@ s_check_path(const verl_option_t *option, const verl_value_t *given, verl_pool_t
         return verl_error_set(&fault->error, "names '%.300s', which is not there (%s): looked for it at '%.400s'", path,
                               strerror_r(errno, reason, sizeof reason), whole);
     }
-    *ret = (verl_value_t) { .type = VERL_VALUE_STRING, .string = whole };
+    *ret = (verl_value_t){ .type = VERL_VALUE_STRING, .string = whole };
     return 0;
 }
 
@@ -138,7 +144,7 @@ s_check_list(const verl_option_t *option, const verl_value_t *given, verl_pool_t
                               s_wanted(option->type), given->string);
     if (given->type != VERL_VALUE_ARRAY)
         return s_wrong_type(option, given, fault);
-    *ret = (verl_value_t) { .type = VERL_VALUE_ARRAY, .count = given->count };
+    *ret = (verl_value_t){ .type = VERL_VALUE_ARRAY, .count = given->count };
     ret->items = verl_pool_array(pool, (size_t) given->count, sizeof *ret->items);
     verl_option_t item = *option;
     item.type = option->type == VERL_OPTION_PATHS ? VERL_OPTION_PATH : VERL_OPTION_STRING;
@@ -170,10 +176,12 @@ s_check_weights(const verl_option_t *option, const verl_value_t *given, verl_poo
         const char *name = table ? given->keys[i] : item->string;
         if (!isfinite(weight) || verl_value_get(ret, name)) {
             fault->item = i;
-            return verl_error_set(&fault->error, "has `%.80s` %s", name, isfinite(weight) ? "twice: once would be right" :
-                                  "at a weight that is no finite number: a number such as 1.0 would be right");
+            return verl_error_set(&fault->error, "has `%.80s` %s", name,
+                                  isfinite(weight)
+                                      ? "twice: once would be right"
+                                      : "at a weight that is no finite number: a number such as 1.0 would be right");
         }
-        verl_value_put(pool, ret, name, (verl_value_t) { .type = VERL_VALUE_REAL, .real = weight });
+        verl_value_put(pool, ret, name, (verl_value_t){ .type = VERL_VALUE_REAL, .real = weight });
     }
     return 0;
 }
@@ -182,7 +190,7 @@ int
 verl_option_check(const verl_option_t *option, const verl_value_t *given, verl_pool_t *pool, const char *folder,
                   verl_value_t *ret_value, verl_option_fault_t *fault)
 {
-    *fault = (verl_option_fault_t) { .item = -1 };
+    *fault = (verl_option_fault_t){ .item = -1 };
     verl_value_type_t plain = option->type == VERL_OPTION_BOOL ? VERL_VALUE_BOOL : VERL_VALUE_STRING;
     switch (option->type) {
     case VERL_OPTION_BOOL:
@@ -192,12 +200,17 @@ verl_option_check(const verl_option_t *option, const verl_value_t *given, verl_p
         *ret_value = *given;
         return 0;
     case VERL_OPTION_INT:
-    case VERL_OPTION_REAL:    return s_check_number(option, given, ret_value, fault);
-    case VERL_OPTION_CHOICE:  return s_check_choice(option, given, ret_value, fault);
-    case VERL_OPTION_PATH:    return s_check_path(option, given, pool, folder, ret_value, fault);
+    case VERL_OPTION_REAL:
+        return s_check_number(option, given, ret_value, fault);
+    case VERL_OPTION_CHOICE:
+        return s_check_choice(option, given, ret_value, fault);
+    case VERL_OPTION_PATH:
+        return s_check_path(option, given, pool, folder, ret_value, fault);
     case VERL_OPTION_STRINGS:
-    case VERL_OPTION_PATHS:   return s_check_list(option, given, pool, folder, ret_value, fault);
-    case VERL_OPTION_WEIGHTS: return s_check_weights(option, given, pool, ret_value, fault);
+    case VERL_OPTION_PATHS:
+        return s_check_list(option, given, pool, folder, ret_value, fault);
+    case VERL_OPTION_WEIGHTS:
+        return s_check_weights(option, given, pool, ret_value, fault);
     }
     return verl_error_set(&fault->error, "has no type that is known");
 }
@@ -215,7 +228,7 @@ s_parse_default(const verl_option_t *option, verl_pool_t *pool, verl_value_t *re
     // a C literal such as 1e6 may stand for an integer
     if (option->type == VERL_OPTION_INT && ret->type == VERL_VALUE_REAL && fabs(ret->real) < 9e15 &&
         nearbyint(ret->real) == ret->real)
-        *ret = (verl_value_t) { .type = VERL_VALUE_INT, .integer = (int64_t) ret->real };
+        *ret = (verl_value_t){ .type = VERL_VALUE_INT, .integer = (int64_t) ret->real };
     return 0;
 }
 
@@ -229,12 +242,12 @@ int
 verl_option_default(const verl_option_t *option, verl_pool_t *pool, const char *folder, verl_value_t *ret_value,
                     verl_option_fault_t *fault)
 {
-    *fault = (verl_option_fault_t) { .item = -1 };
+    *fault = (verl_option_fault_t){ .item = -1 };
     if (!option->fallback)
         return 0;
     verl_value_t value = { 0 };
     if (s_is_text(option->type))
-        value = (verl_value_t) { .type = VERL_VALUE_STRING, .string = verl_pool_copy(pool, option->fallback) };
+        value = (verl_value_t){ .type = VERL_VALUE_STRING, .string = verl_pool_copy(pool, option->fallback) };
     else if (s_parse_default(option, pool, &value) != 0)
         return verl_error_set(&fault->error, "has the default '%.80s', which is no TOML value", option->fallback);
     if (option->type == VERL_OPTION_PATH && !*option->fallback) {

@@ -4,14 +4,14 @@
 #include "runtime/topology/pool.h"
 #include "runtime/topology/plan.h"
 
-#define VERL_OPTIONS_MAX 128                // in one table
+#define VERL_OPTIONS_MAX 128 // in one table
 
 // The option of a name; NULL where the table (which may be NULL) has none.
 const verl_option_t *verl_option_find(const verl_option_t *table, const char *name);
 
 typedef struct verl_option_fault {
-    verl_error_t error;                     // "is -5 ms: it must be from 0 to 1e+09 ms", to be put behind the option's name
-    int          item;                      // of the array that is to blame; -1: the value as a whole
+    verl_error_t error; // "is -5 ms: it must be from 0 to 1e+09 ms", to be put behind the option's name
+    int item;           // of the array that is to blame; -1: the value as a whole
 } verl_option_fault_t;
 
 // Checks a value and brings it into the form in which plans hold it: paths absolute (relative ones are below folder),

@@ -59,15 +59,29 @@ s_store(const verl_option_t *option, const verl_value_t *value, char *field, ver
 {
     int rc = 0;
     switch (option->type) {
-    case VERL_OPTION_BOOL:    *(bool *) field = value->boolean; break;
-    case VERL_OPTION_INT:     *(int64_t *) field = value->integer; break;
-    case VERL_OPTION_REAL:    *(double *) field = value->real; break;
-    case VERL_OPTION_CHOICE:  *(int *) field = verl_option_choice(option->choices, value->string); break;
+    case VERL_OPTION_BOOL:
+        *(bool *) field = value->boolean;
+        break;
+    case VERL_OPTION_INT:
+        *(int64_t *) field = value->integer;
+        break;
+    case VERL_OPTION_REAL:
+        *(double *) field = value->real;
+        break;
+    case VERL_OPTION_CHOICE:
+        *(int *) field = verl_option_choice(option->choices, value->string);
+        break;
     case VERL_OPTION_STRING:
-    case VERL_OPTION_PATH:    *(const char **) field = value->string; break;
+    case VERL_OPTION_PATH:
+        *(const char **) field = value->string;
+        break;
     case VERL_OPTION_STRINGS:
-    case VERL_OPTION_PATHS:   rc = s_store_strings(value, (verl_strings_t *) field); break;
-    case VERL_OPTION_WEIGHTS: rc = s_store_weights(value, (verl_weights_t *) field); break;
+    case VERL_OPTION_PATHS:
+        rc = s_store_strings(value, (verl_strings_t *) field);
+        break;
+    case VERL_OPTION_WEIGHTS:
+        rc = s_store_weights(value, (verl_weights_t *) field);
+        break;
     }
     return rc == 0 ? 0 : verl_error_set(error, "no memory for the option `%s`", option->name);
 }
@@ -76,7 +90,7 @@ s_store(const verl_option_t *option, const verl_value_t *value, char *field, ver
 static int
 s_fill_one(const verl_option_t *option, const verl_value_t *given, verl_pool_t *pool, char *field, verl_error_t *error)
 {
-    verl_option_t lax = *option;            // files may have moved since the topology was checked; the kind will say so
+    verl_option_t lax = *option; // files may have moved since the topology was checked; the kind will say so
     lax.must_exist = false;
     verl_option_fault_t fault;
     verl_value_t value;
@@ -103,11 +117,11 @@ s_fill_one(const verl_option_t *option, const verl_value_t *given, verl_pool_t *
 
 typedef struct fill {
     const verl_option_t *table;
-    const verl_value_t  *values;
-    char                *options;
-    verl_error_t        *error;
-    verl_pool_t          pool;
-    int                  rc;
+    const verl_value_t *values;
+    char *options;
+    verl_error_t *error;
+    verl_pool_t pool;
+    int rc;
 } fill_t;
 
 static void
@@ -139,12 +153,12 @@ verl_options_done(const verl_option_t *table, void *options)
         if (option->type == VERL_OPTION_STRINGS || option->type == VERL_OPTION_PATHS) {
             verl_strings_t *strings = (verl_strings_t *) field;
             free(strings->items);
-            *strings = (verl_strings_t) { 0 };
+            *strings = (verl_strings_t){ 0 };
         } else if (option->type == VERL_OPTION_WEIGHTS) {
             verl_weights_t *weights = (verl_weights_t *) field;
             free(weights->names);
             free(weights->values);
-            *weights = (verl_weights_t) { 0 };
+            *weights = (verl_weights_t){ 0 };
         }
     }
 }

@@ -4,7 +4,7 @@
 #include "runtime/topology/plan_box.h"
 
 typedef struct box {
-    verl_plan_t plan;                       // first, so that the one is found from the other
+    verl_plan_t plan; // first, so that the one is found from the other
     verl_pool_t pool;
 } box_t;
 

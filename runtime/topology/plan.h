@@ -72,10 +72,10 @@ typedef struct verl_plan_stage {
     int                      parts_of;      // stage whose cut this one's output has; -1: whole batches
     bool                     by_part;       // runs on each part (else it waits for the whole batch)
     verl_on_error_t          on_error;
-    double                   timeout;       // of its handler, seconds; 0: none. Its actor's where it has none of its own
+    double                   timeout;       // of its handler, seconds; 0: none. Else its actor's
     int                      depends_count;
-    int                     *depends;       // stages that it depends on directly, as the topology has them; there may be
-                                            // more edges: columns and maps come straight from their makers
+    int                     *depends;       // directly, as the topology has them; there may be more edges, since
+                                            // columns and maps come straight from their makers
     int                      weights_edge;  // that brings published versions; -1: in place or none
     int                      needs_count;
     verl_plan_need_t        *needs;
@@ -109,7 +109,7 @@ typedef struct verl_plan {
     double   drain_timeout;                 // seconds
     int      actors_count, stages_count, edges_count;
     verl_plan_actor_t *actors;
-    verl_plan_stage_t *stages;              // topological: an edge's maker stands before its reader (weights edges aside)
+    verl_plan_stage_t *stages;              // topological: an edge's maker stands before its reader (weights aside)
     verl_plan_edge_t  *edges;
 } verl_plan_t;
 
@@ -120,8 +120,8 @@ char *verl_plan_encode(const verl_plan_t *plan, size_t *ret_bytes);
 // Checks everything (counts, indices, types, nesting) before it believes it. NULL with a reason if it is malformed.
 // Kinds that this process knows are filled in; a shared object is not loaded for it.
 verl_plan_t *verl_plan_decode(const char *bytes, size_t size, verl_error_t *error);
-// Finds the kind of one actor, loading its shared object where it is one, and the handlers of its stages: for the process
-// that runs this actor, once, before it shares the plan. Returns 0, or -1 with the reason.
+// Finds the kind of one actor, loading its shared object where it is one, and the handlers of its stages: for the
+// process that runs this actor, once, before it shares the plan. Returns 0, or -1 with the reason.
 int verl_plan_bind(verl_plan_t *plan, int actor, verl_error_t *error);
 
 // Does a stage work on batch k; the one it works on before / after k (-1: none); how many before k.
@@ -131,8 +131,8 @@ int64_t verl_span_previous(const verl_span_t *span, int64_t steps, int64_t k);  
 int64_t verl_span_ordinal(const verl_span_t *span, int64_t steps, int64_t k);   // batches < k that it works on
 // The replica of a stage's actor that works on batch k: batches are dealt in turn.
 int64_t verl_plan_replica(const verl_plan_t *plan, int stage, int64_t k);
-// The update whose weights a reader uses for batch k: the last batch < max(k - staleness, 0) that `writer` works on; -1:
-// the weights that the run began with. In place, and of a weights edge alike.
+// The update whose weights a reader uses for batch k: the last batch < max(k - staleness, 0) that `writer` works on;
+// -1: the weights that the run began with. In place, and of a weights edge alike.
 int64_t verl_plan_version(const verl_plan_t *plan, int writer, int64_t staleness, int64_t k);
 // The last batch id of the run: steps, where any stage works on the closing batch, else steps - 1.
 int64_t verl_plan_last(const verl_plan_t *plan);

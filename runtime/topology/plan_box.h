@@ -8,5 +8,5 @@
 verl_plan_t *verl_plan_new(void);
 verl_pool_t *verl_plan_pool(verl_plan_t *plan);
 // Fills in the edges of each stage, in the order of their ids, from the edges themselves. Inside of verl_pool_run.
-void         verl_plan_link(verl_plan_t *plan);
+void verl_plan_link(verl_plan_t *plan);
 #endif

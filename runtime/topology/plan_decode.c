@@ -8,10 +8,10 @@
 
 typedef struct decode {
     verl_reader_t reader;
-    verl_pool_t  *pool;
-    verl_plan_t  *plan;
+    verl_pool_t *pool;
+    verl_plan_t *plan;
     verl_error_t *error;
-    bool          failed;                   // once set, everything that is read is empty
+    bool failed; // once set, everything that is read is empty
 } decode_t;
 
 static void

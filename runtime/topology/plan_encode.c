@@ -1,5 +1,5 @@
-// plan_encode.c: a plan as msgpack. Every record is an array of fixed length, in the order of plan.h; plan_decode.c reads
-// the same order. The edges of a stage are left out, since they follow from the edges.
+// plan_encode.c: a plan as msgpack. Every record is an array of fixed length, in the order of plan.h; plan_decode.c
+// reads the same order. The edges of a stage are left out, since they follow from the edges.
 #include <string.h>
 #include "runtime/topology/plan.h"
 #include "runtime/topology/plan_format.h"
@@ -9,12 +9,24 @@ static void
 s_value(verl_buffer_t *out, const verl_value_t *value)
 {
     switch (value->type) {
-    case VERL_VALUE_BOOL:   verl_pack_bool(out, value->boolean); return;
-    case VERL_VALUE_INT:    verl_pack_int(out, value->integer); return;
-    case VERL_VALUE_REAL:   verl_pack_real(out, value->real); return;
-    case VERL_VALUE_STRING: verl_pack_cstr(out, value->string); return;
-    case VERL_VALUE_ARRAY:  verl_pack_array(out, (uint32_t) value->count); break;
-    case VERL_VALUE_TABLE:  verl_pack_map(out, (uint32_t) value->count); break;
+    case VERL_VALUE_BOOL:
+        verl_pack_bool(out, value->boolean);
+        return;
+    case VERL_VALUE_INT:
+        verl_pack_int(out, value->integer);
+        return;
+    case VERL_VALUE_REAL:
+        verl_pack_real(out, value->real);
+        return;
+    case VERL_VALUE_STRING:
+        verl_pack_cstr(out, value->string);
+        return;
+    case VERL_VALUE_ARRAY:
+        verl_pack_array(out, (uint32_t) value->count);
+        break;
+    case VERL_VALUE_TABLE:
+        verl_pack_map(out, (uint32_t) value->count);
+        break;
     }
     for (int i = 0; i < value->count; i++) {
         if (value->type == VERL_VALUE_TABLE)

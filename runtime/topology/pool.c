@@ -7,8 +7,8 @@
 
 struct verl_pool_chunk {
     struct verl_pool_chunk *next;
-    size_t                  used, room;
-    max_align_t             bytes[];
+    size_t used, room;
+    max_align_t bytes[];
 };
 
 #define S_ALIGN     sizeof(max_align_t)

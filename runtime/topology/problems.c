@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define S_MAX 500                           // more would help nobody
+#define S_MAX 500 // more would help nobody
 
 void
 verl_topology_errors_done(verl_topology_errors_t *errors)
@@ -14,7 +14,7 @@ verl_topology_errors_done(verl_topology_errors_t *errors)
     for (int i = 0; i < errors->count; i++)
         free(errors->items[i]);
     free(errors->items);
-    *errors = (verl_topology_errors_t) { 0 };
+    *errors = (verl_topology_errors_t){ 0 };
 }
 
 static int
@@ -65,7 +65,7 @@ verl_problem_add(verl_problems_t *problems, verl_at_t at, const char *format, ..
         if (s_compare_at(&problems->items[i].at, &at) == 0 && strcmp(problems->items[i].text, text) == 0)
             return;
     problems->items = verl_pool_grow(problems->pool, problems->items, problems->count, sizeof *problems->items);
-    problems->items[problems->count++] = (verl_problem_t) { .at = at, .text = text };
+    problems->items[problems->count++] = (verl_problem_t){ .at = at, .text = text };
 }
 
 static char *
@@ -82,7 +82,7 @@ s_line(const verl_problem_t *problem, const verl_sources_t *sources)
         rc = asprintf(&line, "%s:%d:%d: %s", file, problem->at.line, problem->at.column, problem->text);
     for (char *c = rc < 0 ? NULL : line; c && *c; c++)
         if ((unsigned char) *c < 0x20 || *c == 0x7f)
-            *c = '?';                       // of a path or a --set; the text is escaped already
+            *c = '?'; // of a path or a --set; the text is escaped already
     return rc < 0 ? NULL : line;
 }
 
@@ -97,7 +97,7 @@ s_compare(const void *a, const void *b)
 void
 verl_problems_report(const verl_problems_t *problems, const verl_sources_t *sources, verl_topology_errors_t *ret_errors)
 {
-    *ret_errors = (verl_topology_errors_t) { 0 };
+    *ret_errors = (verl_topology_errors_t){ 0 };
     size_t count = (size_t) problems->count;
     const verl_problem_t **sorted = calloc(count + 1, sizeof *sorted);
     ret_errors->items = calloc(count + 1, sizeof *ret_errors->items);

@@ -9,7 +9,7 @@
 
 // The lines to print, each "file:line:column: what is wrong: what would be right", or "--set KEY=VALUE: …".
 typedef struct verl_topology_errors {
-    int    count;
+    int count;
     char **items;
 } verl_topology_errors_t;
 
@@ -18,12 +18,12 @@ void verl_topology_errors_done(verl_topology_errors_t *errors);
 
 typedef struct verl_problem {
     verl_at_t at;
-    char     *text;
+    char *text;
 } verl_problem_t;
 
 typedef struct verl_problems {
-    verl_pool_t    *pool;
-    int             count;
+    verl_pool_t *pool;
+    int count;
     verl_problem_t *items;
 } verl_problems_t;
 
@@ -33,9 +33,9 @@ void verl_problem_add(verl_problems_t *problems, verl_at_t at, const char *forma
 bool verl_problem_at(const verl_problems_t *problems, verl_at_t at);
 // Where the places of problems are: origin -1 in file, -2 in fragment, from 0 on in a --set.
 typedef struct verl_sources {
-    const char        *file, *fragment;     // paths, as errors name them
+    const char *file, *fragment; // paths, as errors name them
     const char *const *sets;
-    int                sets_count;
+    int sets_count;
 } verl_sources_t;
 
 // Sorts and formats them; malloc'ed.

@@ -2,10 +2,10 @@
 //
 // Invariant: nothing is thrown out of this file, and no recursion is deeper than the bounds that toml_scan.c and
 // TOML_MAX_NESTED_VALUES set.
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#define TOML_MAX_NESTED_VALUES 48
-#define TOML_ENABLE_FORMATTERS 0
+#define TOML_EXCEPTIONS                 0
+#define TOML_HEADER_ONLY                1
+#define TOML_MAX_NESTED_VALUES          48
+#define TOML_ENABLE_FORMATTERS          0
 #define TOML_ENABLE_UNRELEASED_FEATURES 0
 #include <toml++/toml.h>
 #include <algorithm>
@@ -19,25 +19,28 @@ namespace {
 
 struct copier {
     verl_pool_t *pool;
-    bool         failed;                    // memory ran out
-    const char  *why;                       // it stopped for another reason
+    bool failed;     // memory ran out
+    const char *why; // it stopped for another reason
 };
 
 verl_node_t *copy(copier &self, const toml::node &from, int depth);
 
-verl_at_t place(const toml::source_region &region)
+verl_at_t
+place(const toml::source_region &region)
 {
     return { -1, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column) };
 }
 
-void *take(copier &self, size_t count, size_t bytes)
+void *
+take(copier &self, size_t count, size_t bytes)
 {
     void *memory = verl_pool_try(self.pool, count * bytes);
     self.failed = self.failed || !memory;
     return memory;
 }
 
-char *copy_text(copier &self, std::string_view text)
+char *
+copy_text(copier &self, std::string_view text)
 {
     if (text.find('\0') != std::string_view::npos) {
         self.why = "a string with a zero byte in it: nothing here can hold one";
@@ -50,7 +53,8 @@ char *copy_text(copier &self, std::string_view text)
     return to;
 }
 
-void reserve(copier &self, verl_node_t *to, size_t count, bool table)
+void
+reserve(copier &self, verl_node_t *to, size_t count, bool table)
 {
     to->items = static_cast<verl_node_t **>(take(self, count, sizeof *to->items));
     if (table)
@@ -58,7 +62,8 @@ void reserve(copier &self, verl_node_t *to, size_t count, bool table)
 }
 
 // The parser keeps tables sorted by key; people think of them in the order of the file.
-void copy_table(copier &self, const toml::table &from, verl_node_t *to, int depth)
+void
+copy_table(copier &self, const toml::table &from, verl_node_t *to, int depth)
 {
     using entry = std::pair<const toml::key *, const toml::node *>;
     std::vector<entry> entries;
@@ -81,7 +86,8 @@ void copy_table(copier &self, const toml::table &from, verl_node_t *to, int dept
     }
 }
 
-void copy_array(copier &self, const toml::array &from, verl_node_t *to, int depth)
+void
+copy_array(copier &self, const toml::array &from, verl_node_t *to, int depth)
 {
     reserve(self, to, from.size(), false);
     for (const toml::node &value : from) {
@@ -93,7 +99,8 @@ void copy_array(copier &self, const toml::array &from, verl_node_t *to, int dept
     }
 }
 
-void copy_value(copier &self, const toml::node &from, verl_node_t *to, int depth)
+void
+copy_value(copier &self, const toml::node &from, verl_node_t *to, int depth)
 {
     switch (from.type()) {
     case toml::node_type::boolean:
@@ -126,7 +133,8 @@ void copy_value(copier &self, const toml::node &from, verl_node_t *to, int depth
     }
 }
 
-verl_node_t *copy(copier &self, const toml::node &from, int depth)
+verl_node_t *
+copy(copier &self, const toml::node &from, int depth)
 {
     if (depth > VERL_NODE_DEPTH) {
         self.why = "tables too deep inside each other";
@@ -141,7 +149,8 @@ verl_node_t *copy(copier &self, const toml::node &from, int depth)
     return self.failed ? nullptr : to;
 }
 
-verl_node_t *refuse(verl_toml_error_t *error, std::string_view why, int line, int column)
+verl_node_t *
+refuse(verl_toml_error_t *error, std::string_view why, int line, int column)
 {
     error->line = line;
     error->column = column;
@@ -149,7 +158,8 @@ verl_node_t *refuse(verl_toml_error_t *error, std::string_view why, int line, in
     return nullptr;
 }
 
-verl_node_t *parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)
+verl_node_t *
+parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)
 {
     toml::parse_result result = toml::parse(std::string_view(text, size));
     if (!result) {
@@ -163,7 +173,7 @@ verl_node_t *parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_e
     return refuse(error, self.why ? self.why : "no memory for the document", 0, 0);
 }
 
-}
+} // namespace
 
 extern "C" verl_node_t *
 verl_toml_parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)

@@ -8,11 +8,11 @@
 extern "C" {
 #endif
 
-#define VERL_TOML_MAX_BYTES (4u << 20)      // of a document
-#define VERL_TOML_MAX_DOTS  24              // in one key
+#define VERL_TOML_MAX_BYTES (4u << 20) // of a document
+#define VERL_TOML_MAX_DOTS  24         // in one key
 
 typedef struct verl_toml_error {
-    int  line, column;                      // 0: not at any place
+    int line, column; // 0: not at any place
     char text[400];
 } verl_toml_error_t;
 

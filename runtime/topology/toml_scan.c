@@ -6,7 +6,7 @@
 
 typedef struct scan {
     const char *at, *end, *line_start;
-    int         line, dots, depth;
+    int line, dots, depth;
 } scan_t;
 
 static void

@@ -1,4 +1,5 @@
-// topology.c: see topology.h. Runs the passes of draft.h over a document, in memory that is the plan's if all went well.
+// topology.c: see topology.h. Runs the passes of draft.h over a document, in memory that is the plan's if all went
+// well.
 #include "runtime/topology/topology.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,14 +14,14 @@
 
 typedef struct text {
     const char *bytes;
-    size_t      size;
+    size_t size;
 } text_t;
 
 typedef struct load {
-    verl_draft_t   draft;
-    verl_plan_t   *plan;
+    verl_draft_t draft;
+    verl_plan_t *plan;
     verl_sources_t sources;
-    text_t         text, fragment;
+    text_t text, fragment;
 } load_t;
 
 static void
@@ -28,8 +29,10 @@ s_folder(verl_draft_t *draft)
 {
     char whole[PATH_MAX];
     const char *slash = strrchr(draft->file, '/');
-    const char *folder = !slash ? "." : slash == draft->file ? "/" :
-                         verl_pool_copy_n(draft->pool, draft->file, (size_t) (slash - draft->file));
+    const char *folder = !slash ? "."
+                         : slash == draft->file
+                             ? "/"
+                             : verl_pool_copy_n(draft->pool, draft->file, (size_t) (slash - draft->file));
     draft->folder = verl_pool_copy(draft->pool, realpath(folder, whole) ? whole : folder);
 }
 
@@ -91,7 +94,7 @@ s_work(void *argument)
 static void
 s_one_error(verl_topology_errors_t *ret_errors, const char *path, const char *text)
 {
-    *ret_errors = (verl_topology_errors_t) { .items = calloc(1, sizeof *ret_errors->items) };
+    *ret_errors = (verl_topology_errors_t){ .items = calloc(1, sizeof *ret_errors->items) };
     if (ret_errors->items && asprintf(&ret_errors->items[0], "%s: %s", path, text) > 0)
         ret_errors->count = 1;
 }
@@ -99,7 +102,7 @@ s_one_error(verl_topology_errors_t *ret_errors, const char *path, const char *te
 static verl_plan_t *
 s_load(load_t *self, verl_topology_errors_t *ret_errors)
 {
-    *ret_errors = (verl_topology_errors_t) { 0 };
+    *ret_errors = (verl_topology_errors_t){ 0 };
     self->plan = verl_plan_new();
     bool done = false;
     if (self->plan) {
@@ -129,7 +132,8 @@ verl_plan_t *
 verl_topology_load_change(const char *text, size_t size, const char *path, const char *fragment, size_t fragment_size,
                           const char *fragment_path, verl_topology_errors_t *ret_errors)
 {
-    load_t self = { .sources = { .file = path, .fragment = fragment_path }, .text = { text, size },
+    load_t self = { .sources = { .file = path, .fragment = fragment_path },
+                    .text = { text, size },
                     .fragment = { fragment, fragment_size } };
     return s_load(&self, ret_errors);
 }

@@ -28,13 +28,13 @@ verl_value_put(verl_pool_t *pool, verl_value_t *table, const char *key, verl_val
 verl_value_t
 verl_value_string(verl_pool_t *pool, const char *text)
 {
-    return (verl_value_t) { .type = VERL_VALUE_STRING, .string = verl_pool_copy(pool, text) };
+    return (verl_value_t){ .type = VERL_VALUE_STRING, .string = verl_pool_copy(pool, text) };
 }
 
 verl_value_t
 verl_value_table(void)
 {
-    return (verl_value_t) { .type = VERL_VALUE_TABLE };
+    return (verl_value_t){ .type = VERL_VALUE_TABLE };
 }
 
 static verl_value_t
@@ -56,13 +56,20 @@ verl_value_t
 verl_value_from_node(verl_pool_t *pool, const verl_node_t *node)
 {
     switch (node->type) {
-    case VERL_NODE_BOOL:   return (verl_value_t) { .type = VERL_VALUE_BOOL, .boolean = node->boolean };
-    case VERL_NODE_INT:    return (verl_value_t) { .type = VERL_VALUE_INT, .integer = node->integer };
-    case VERL_NODE_REAL:   return (verl_value_t) { .type = VERL_VALUE_REAL, .real = node->real };
-    case VERL_NODE_STRING: return verl_value_string(pool, node->string);
-    case VERL_NODE_ARRAY:  return s_list(pool, node, VERL_VALUE_ARRAY);
-    case VERL_NODE_TABLE:  return s_list(pool, node, VERL_VALUE_TABLE);
-    case VERL_NODE_DATE:   break;
+    case VERL_NODE_BOOL:
+        return (verl_value_t){ .type = VERL_VALUE_BOOL, .boolean = node->boolean };
+    case VERL_NODE_INT:
+        return (verl_value_t){ .type = VERL_VALUE_INT, .integer = node->integer };
+    case VERL_NODE_REAL:
+        return (verl_value_t){ .type = VERL_VALUE_REAL, .real = node->real };
+    case VERL_NODE_STRING:
+        return verl_value_string(pool, node->string);
+    case VERL_NODE_ARRAY:
+        return s_list(pool, node, VERL_VALUE_ARRAY);
+    case VERL_NODE_TABLE:
+        return s_list(pool, node, VERL_VALUE_TABLE);
+    case VERL_NODE_DATE:
+        break;
     }
     return verl_value_string(pool, "");
 }
@@ -134,19 +141,31 @@ void
 verl_value_print(FILE *out, const verl_value_t *value)
 {
     switch (value->type) {
-    case VERL_VALUE_BOOL:   fputs(value->boolean ? "true" : "false", out); break;
-    case VERL_VALUE_INT:    fprintf(out, "%lld", (long long) value->integer); break;
-    case VERL_VALUE_REAL:   s_print_real(out, value->real); break;
-    case VERL_VALUE_STRING: verl_value_print_string(out, value->string); break;
+    case VERL_VALUE_BOOL:
+        fputs(value->boolean ? "true" : "false", out);
+        break;
+    case VERL_VALUE_INT:
+        fprintf(out, "%lld", (long long) value->integer);
+        break;
+    case VERL_VALUE_REAL:
+        s_print_real(out, value->real);
+        break;
+    case VERL_VALUE_STRING:
+        verl_value_print_string(out, value->string);
+        break;
     case VERL_VALUE_ARRAY:
-    case VERL_VALUE_TABLE:  s_print_items(out, value); break;
+    case VERL_VALUE_TABLE:
+        s_print_items(out, value);
+        break;
     }
 }
 
 const char *
 verl_value_type_name(verl_value_type_t type)
 {
-    static const char *const names[] = { "a boolean", "an integer", "a real number", "a string", "an array", "a table" };
+    static const char *const names[] = {
+        "a boolean", "an integer", "a real number", "a string", "an array", "a table"
+    };
     return names[type];
 }
 
@@ -154,12 +173,24 @@ const char *
 verl_value_brief(const verl_value_t *value, char *text, size_t size)
 {
     switch (value->type) {
-    case VERL_VALUE_BOOL:   snprintf(text, size, "%s", value->boolean ? "true" : "false"); break;
-    case VERL_VALUE_INT:    snprintf(text, size, "%lld", (long long) value->integer); break;
-    case VERL_VALUE_REAL:   snprintf(text, size, "%g", value->real); break;
-    case VERL_VALUE_STRING: snprintf(text, size, "\"%.80s\"", value->string); break;
-    case VERL_VALUE_ARRAY:  snprintf(text, size, "[%d items]", value->count); break;
-    case VERL_VALUE_TABLE:  snprintf(text, size, "{%d keys}", value->count); break;
+    case VERL_VALUE_BOOL:
+        snprintf(text, size, "%s", value->boolean ? "true" : "false");
+        break;
+    case VERL_VALUE_INT:
+        snprintf(text, size, "%lld", (long long) value->integer);
+        break;
+    case VERL_VALUE_REAL:
+        snprintf(text, size, "%g", value->real);
+        break;
+    case VERL_VALUE_STRING:
+        snprintf(text, size, "\"%.80s\"", value->string);
+        break;
+    case VERL_VALUE_ARRAY:
+        snprintf(text, size, "[%d items]", value->count);
+        break;
+    case VERL_VALUE_TABLE:
+        snprintf(text, size, "{%d keys}", value->count);
+        break;
     }
     return text;
 }

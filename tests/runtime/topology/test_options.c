@@ -7,22 +7,26 @@
 #include "runtime/topology/value.h"
 
 typedef struct {
-    bool           flag;
-    int64_t        count;
-    double         ratio;
-    const char    *name, *path;
-    int            choice;
+    bool flag;
+    int64_t count;
+    double ratio;
+    const char *name, *path;
+    int choice;
     verl_strings_t list, paths;
     verl_weights_t weights;
 } all_t;
 
-static const verl_option_t s_all[] = {
-    VERL_BOOL(all_t, flag, true, "a flag"), VERL_INT(all_t, count, 3, 0, 10, "", "a count"),
-    VERL_REAL(all_t, ratio, 0.5, 0, 1, "", "a ratio"), VERL_STRING(all_t, name, "x", "a name"),
-    VERL_CHOICE(all_t, choice, "b", "a|b|c", "a choice"), VERL_OPTION_OF(PATH, all_t, path, "a path", .optional = true),
-    VERL_OPTION_OF(STRINGS, all_t, list, "a list", .fallback = "['p', 'q']"),
-    VERL_OPTION_OF(PATHS, all_t, paths, "paths", .optional = true),
-    VERL_OPTION_OF(WEIGHTS, all_t, weights, "weights", .fallback = "{ a = 1, b = 0.5 }"), VERL_OPTIONS_END };
+static const verl_option_t s_all[] = { VERL_BOOL(all_t, flag, true, "a flag"),
+                                       VERL_INT(all_t, count, 3, 0, 10, "", "a count"),
+                                       VERL_REAL(all_t, ratio, 0.5, 0, 1, "", "a ratio"),
+                                       VERL_STRING(all_t, name, "x", "a name"),
+                                       VERL_CHOICE(all_t, choice, "b", "a|b|c", "a choice"),
+                                       VERL_OPTION_OF(PATH, all_t, path, "a path", .optional = true),
+                                       VERL_OPTION_OF(STRINGS, all_t, list, "a list", .fallback = "['p', 'q']"),
+                                       VERL_OPTION_OF(PATHS, all_t, paths, "paths", .optional = true),
+                                       VERL_OPTION_OF(WEIGHTS, all_t, weights, "weights",
+                                                      .fallback = "{ a = 1, b = 0.5 }"),
+                                       VERL_OPTIONS_END };
 
 Test(fill, defaults)
 {
@@ -50,7 +54,7 @@ Test(fill, defaults)
 static int
 s_fill_text(const char *text, all_t *all, verl_error_t *error)
 {
-    static verl_pool_t pool;                // the strings of the struct point into it
+    static verl_pool_t pool; // the strings of the struct point into it
     verl_toml_error_t why;
     verl_node_t *root = verl_toml_parse(text, strlen(text), &pool, &why);
     cr_assert_not_null(root);
@@ -64,7 +68,8 @@ Test(fill, values)
     all_t all = { 0 };
     verl_error_t error = { "" };
     int rc = s_fill_text("flag = false\ncount = 10\nratio = 1\nname = 'n'\nchoice = 'c'\npath = '/p'\nlist = []\n"
-                         "paths = ['/a', 'b']\nweights = ['u', 'v']\n", &all, &error);
+                         "paths = ['/a', 'b']\nweights = ['u', 'v']\n",
+                         &all, &error);
     cr_assert(rc == 0, "%s", error.text);
     cr_assert(!all.flag);
     cr_assert_float_eq(all.ratio, 1, 0);
@@ -78,12 +83,19 @@ Test(fill, values)
 
 Test(fill, refuses_what_a_table_refuses)
 {
-    static const char *const texts[][2] = {
-        { "flag = 1", "true or false" }, { "count = 11", "from 0 to 10" }, { "count = 2.0", "written 2" },
-        { "ratio = nan", "from 0 to 1" }, { "ratio = inf", "from 0 to 1" }, { "name = 3", "a string" },
-        { "choice = 'd'", "one of \"a\", \"b\", \"c\"" }, { "list = 'p'", "[\"p\"]" }, { "list = [1]", "a string" },
-        { "weights = { a = 'x' }", "a table of numbers" }, { "weights = { a = nan }", "no finite number" },
-        { "weights = ['a', 'a']", "twice" }, { "count = 9223372036854775807", "from 0 to 10" } };
+    static const char *const texts[][2] = { { "flag = 1", "true or false" },
+                                            { "count = 11", "from 0 to 10" },
+                                            { "count = 2.0", "written 2" },
+                                            { "ratio = nan", "from 0 to 1" },
+                                            { "ratio = inf", "from 0 to 1" },
+                                            { "name = 3", "a string" },
+                                            { "choice = 'd'", "one of \"a\", \"b\", \"c\"" },
+                                            { "list = 'p'", "[\"p\"]" },
+                                            { "list = [1]", "a string" },
+                                            { "weights = { a = 'x' }", "a table of numbers" },
+                                            { "weights = { a = nan }", "no finite number" },
+                                            { "weights = ['a', 'a']", "twice" },
+                                            { "count = 9223372036854775807", "from 0 to 10" } };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         all_t all = { 0 };
         verl_error_t error = { "" };
@@ -134,11 +146,15 @@ static void
 s_parse_gives(void *argument)
 {
     verl_pool_t *pool = argument;
-    static const char *const good[][3] = { { "a:f32[n]", "a", "f32[n]" }, { "a: i32[ n , * ]", "a", "i32[n,*]" },
-        { "a:text", "a", "text" }, { "a:text[n]", "a", "text" }, { "a:b:u8[n,7]", "a:b", "u8[n,7]" },
-        { "my field:bf16[n,*,3]", "my field", "bf16[n,*,3]" }, { "a:text if x", "a", "text" } };
-    static const char *const bad[] = { "a", "a:", "a:f32", "a:f64[n]", "a:f32[]", "a:f32[m]", "a:f32[n,*,*]", "a:f32[n",
-        "a:f32[n] x", ":f32[n]", "a:f32[n,]", "a:f32[n,1,2,3,4,5]" };
+    static const char *const good[][3] = {
+        { "a:f32[n]", "a", "f32[n]" },       { "a: i32[ n , * ]", "a", "i32[n,*]" },
+        { "a:text", "a", "text" },           { "a:text[n]", "a", "text" },
+        { "a:b:u8[n,7]", "a:b", "u8[n,7]" }, { "my field:bf16[n,*,3]", "my field", "bf16[n,*,3]" },
+        { "a:text if x", "a", "text" }
+    };
+    static const char *const bad[] = { "a",          "a:",       "a:f32",        "a:f64[n]",
+                                       "a:f32[]",    "a:f32[m]", "a:f32[n,*,*]", "a:f32[n",
+                                       "a:f32[n] x", ":f32[n]",  "a:f32[n,]",    "a:f32[n,1,2,3,4,5]" };
     verl_give_text_t give;
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         verl_error_t error = { "" };
@@ -173,8 +189,8 @@ s_conditions(void *argument)
 {
     verl_pool_t *pool = argument;
     verl_value_t values = verl_value_table();
-    verl_value_put(pool, &values, "kl", (verl_value_t) { .type = VERL_VALUE_REAL, .real = 0.5 });
-    verl_value_put(pool, &values, "on", (verl_value_t) { .type = VERL_VALUE_BOOL, .boolean = true });
+    verl_value_put(pool, &values, "kl", (verl_value_t){ .type = VERL_VALUE_REAL, .real = 0.5 });
+    verl_value_put(pool, &values, "on", (verl_value_t){ .type = VERL_VALUE_BOOL, .boolean = true });
     verl_value_put(pool, &values, "how", verl_value_string(pool, "gae"));
     cr_assert(s_holds(pool, "x", &values));
     cr_assert(s_holds(pool, "x if kl > 0", &values));
@@ -205,22 +221,28 @@ s_refused_kind(const verl_kind_t *kind, const char *word)
 Test(kinds, that_are_not_whole_are_refused)
 {
     static const verl_option_t late[] = { VERL_INT(all_t, count, 11, 0, 10, "", "a count"), VERL_OPTIONS_END };
-    static const verl_option_t far[] = { VERL_OPTION_OF(STRINGS, all_t, list, "a list", .optional = true), VERL_OPTIONS_END };
-    static const verl_option_t reserved[] = { { .name = "timeout", .type = VERL_OPTION_REAL, .fallback = "1" }, VERL_OPTIONS_END };
-    static const verl_option_t empty[] = { { .name = "c", .type = VERL_OPTION_CHOICE, .optional = true }, VERL_OPTIONS_END };
-    s_refused_kind(&(verl_kind_t) { .name = "" }, "without a name");
-    s_refused_kind(&(verl_kind_t) { .name = "k" }, "no stage");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .stages = { { .name = "s" } } }, "no handler");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .stages = { { "s", s_handle }, { "s", s_handle } } }, "two stages");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .stages = { { "s", s_handle, .needs = { "x if y" } } } }, "in no table");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .stages = { { "s", s_handle, .needs = { "*y" } } } }, "lists columns");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .stages = { { "s", s_handle, .gives = { "x" } } } }, "name:type[n]");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .state_size = sizeof(all_t), .options = late,
-                                    .stages = { { "s", s_handle } } }, "from 0 to 10");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .state_size = 8, .options = far, .stages = { { "s", s_handle } } }, "outside");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .state_size = 8, .options = reserved, .stages = { { "s", s_handle } } },
+    static const verl_option_t far[] = { VERL_OPTION_OF(STRINGS, all_t, list, "a list", .optional = true),
+                                         VERL_OPTIONS_END };
+    static const verl_option_t reserved[] = { { .name = "timeout", .type = VERL_OPTION_REAL, .fallback = "1" },
+                                              VERL_OPTIONS_END };
+    static const verl_option_t empty[] = { { .name = "c", .type = VERL_OPTION_CHOICE, .optional = true },
+                                           VERL_OPTIONS_END };
+    s_refused_kind(&(verl_kind_t){ .name = "" }, "without a name");
+    s_refused_kind(&(verl_kind_t){ .name = "k" }, "no stage");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { .name = "s" } } }, "no handler");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle }, { "s", s_handle } } }, "two stages");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .needs = { "x if y" } } } },
+                   "in no table");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .needs = { "*y" } } } }, "lists columns");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .gives = { "x" } } } }, "name:type[n]");
+    s_refused_kind(
+        &(verl_kind_t){ .name = "k", .state_size = sizeof(all_t), .options = late, .stages = { { "s", s_handle } } },
+        "from 0 to 10");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .state_size = 8, .options = far, .stages = { { "s", s_handle } } },
+                   "outside");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .state_size = 8, .options = reserved, .stages = { { "s", s_handle } } },
                    "key of every");
-    s_refused_kind(&(verl_kind_t) { .name = "k", .state_size = 8, .options = empty, .stages = { { "s", s_handle } } },
+    s_refused_kind(&(verl_kind_t){ .name = "k", .state_size = 8, .options = empty, .stages = { { "s", s_handle } } },
                    "nothing to choose");
 }
 
@@ -264,7 +286,9 @@ Test(devices, resolve)
     cr_assert_str_eq(text, "cpu:0");
     cr_assert_eq(verl_devices_resolve("auto", text, sizeof text, &error), 0);
     cr_assert(verl_device_count() > 0 ? strncmp(text, "cuda:0", 6) == 0 : strcmp(text, "cpu") == 0);
-    static const char *const bad[] = { "", "cpu:", "cpu:x", "cpu:0-", "cpu:-1", "cpu:0,", "cuda:999999999999999999999", "tpu" };
+    static const char *const bad[] = {
+        "", "cpu:", "cpu:x", "cpu:0-", "cpu:-1", "cpu:0,", "cuda:999999999999999999999", "tpu"
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         verl_error_t why = { "" };
         cr_assert(verl_devices_resolve(bad[i], text, sizeof text, &why) != 0, "%s", bad[i]);
@@ -302,7 +326,7 @@ Test(toml, dots_in_strings_and_comments_are_no_key)
     char text[1024] = "a = '";
     memset(text + 5, '.', 100);
     strcpy(text + 105, "' # ..................................................\n"
-           "b = \"\"\"\n..............................\"\"\"\"\"\nc = 1\n");
+                       "b = \"\"\"\n..............................\"\"\"\"\"\nc = 1\n");
     verl_pool_t pool = { 0 };
     verl_toml_error_t error;
     verl_node_t *root = verl_toml_parse(text, strlen(text), &pool, &error);

@@ -1,5 +1,5 @@
-// test_plan.c: what a topology without mistakes becomes: columns and their makers, rows and maps, weights, batches, parts,
-// devices, defaults.
+// test_plan.c: what a topology without mistakes becomes: columns and their makers, rows and maps, weights, batches,
+// parts, devices, defaults.
 #include "helper.h"
 
 Test(columns, come_straight_from_their_maker)
@@ -24,8 +24,9 @@ Test(columns, optional_and_absent)
 
 Test(columns, the_one_that_depends_on_the_other_wins)
 {
-    verl_plan_t *plan = s_good(RUN SOURCE "[stage.a]\nkind = 'synthetic'\ndepends_on = ['src']\n[stage.r]\nkind = 'recorder'\n"
-                               "columns = ['payload', 'id']\ndepends_on = ['src', 'a']\n");
+    verl_plan_t *plan =
+        s_good(RUN SOURCE "[stage.a]\nkind = 'synthetic'\ndepends_on = ['src']\n[stage.r]\nkind = 'recorder'\n"
+                          "columns = ['payload', 'id']\ndepends_on = ['src', 'a']\n");
     cr_assert_str_eq(s_maker(plan, "r", "payload"), "a");
     cr_assert_str_eq(s_maker(plan, "r", "id"), "src");
     verl_plan_destroy(&plan);
@@ -33,8 +34,9 @@ Test(columns, the_one_that_depends_on_the_other_wins)
 
 Test(columns, as_and_uses)
 {
-    verl_plan_t *plan = s_good(RUN GRPO "[stage.r2]\nkind = 'rule-reward'\nas = { score = 'other' }\ndepends_on = ['generate']\n"
-                               "[stage.f]\nkind = 'filter'\nuses = { score = 'other' }\ndepends_on = ['reward', 'r2']\n");
+    verl_plan_t *plan =
+        s_good(RUN GRPO "[stage.r2]\nkind = 'rule-reward'\nas = { score = 'other' }\ndepends_on = ['generate']\n"
+                        "[stage.f]\nkind = 'filter'\nuses = { score = 'other' }\ndepends_on = ['reward', 'r2']\n");
     cr_assert_str_eq(s_maker(plan, "f", "score"), "r2");
     cr_assert_str_eq(s_need(plan, "f", "score")->column, "other");
     cr_assert_str_eq(s_stage(plan, "r2")->gives_as[0], "other");
@@ -44,16 +46,17 @@ Test(columns, as_and_uses)
 Test(columns, prefix)
 {
     verl_plan_t *plan = s_good(RUN SOURCE "as = 'x_'\n[stage.r]\nkind = 'recorder'\ncolumns = ['x_payload']\n"
-                               "depends_on = ['src']\n");
+                                          "depends_on = ['src']\n");
     cr_assert_str_eq(s_maker(plan, "r", "x_payload"), "src");
     verl_plan_destroy(&plan);
 }
 
 Test(columns, listed_by_weights)
 {
-    verl_plan_t *plan = s_good(RUN GRPO "[stage.r2]\nkind = 'rule-reward'\nas = { score = 'b' }\ndepends_on = ['generate']\n"
-                               "[stage.a2]\nkind = 'advantage'\nscores = { score = 1, b = 0.5 }\nas = 'x_'\n"
-                               "depends_on = ['reward', 'r2']\n");
+    verl_plan_t *plan =
+        s_good(RUN GRPO "[stage.r2]\nkind = 'rule-reward'\nas = { score = 'b' }\ndepends_on = ['generate']\n"
+                        "[stage.a2]\nkind = 'advantage'\nscores = { score = 1, b = 0.5 }\nas = 'x_'\n"
+                        "depends_on = ['reward', 'r2']\n");
     cr_assert_str_eq(s_maker(plan, "a2", "score"), "reward");
     cr_assert_str_eq(s_maker(plan, "a2", "b"), "r2");
     verl_plan_destroy(&plan);
@@ -61,12 +64,13 @@ Test(columns, listed_by_weights)
 
 Test(columns, needed_only_where_an_option_says_so)
 {
-    verl_plan_t *plan = s_good(RUN "[actor.policy]\nkind = 'policy'\n[stage.prompts]\nkind = 'loader'\nfiles = ['/dev/null']\n"
-                               "[stage.generate]\nactor = 'policy'\ndepends_on = ['prompts']\n[stage.reward]\n"
-                               "kind = 'rule-reward'\ndepends_on = ['generate']\n[stage.advantage]\nkind = 'advantage'\n"
-                               "depends_on = ['reward']\n[stage.ref]\nkind = 'policy'\ndoes = 'logprobs'\nas = 'ref_'\n"
-                               "depends_on = ['generate']\n[stage.update]\nactor = 'policy'\nkl_coef = 0.1\n"
-                               "depends_on = ['advantage', 'ref']\n");
+    verl_plan_t *plan =
+        s_good(RUN "[actor.policy]\nkind = 'policy'\n[stage.prompts]\nkind = 'loader'\nfiles = ['/dev/null']\n"
+                   "[stage.generate]\nactor = 'policy'\ndepends_on = ['prompts']\n[stage.reward]\n"
+                   "kind = 'rule-reward'\ndepends_on = ['generate']\n[stage.advantage]\nkind = 'advantage'\n"
+                   "depends_on = ['reward']\n[stage.ref]\nkind = 'policy'\ndoes = 'logprobs'\nas = 'ref_'\n"
+                   "depends_on = ['generate']\n[stage.update]\nactor = 'policy'\nkl_coef = 0.1\n"
+                   "depends_on = ['advantage', 'ref']\n");
     cr_assert_str_eq(s_maker(plan, "update", "ref_logprobs"), "ref");
     verl_plan_destroy(&plan);
 }
@@ -81,7 +85,7 @@ Test(columns, width_from_an_option)
 Test(order, makers_stand_before_readers)
 {
     verl_plan_t *plan = s_good(RUN "[stage.z]\nkind = 'synthetic'\ndepends_on = ['y']\n[stage.y]\nkind = 'synthetic'\n"
-                               "depends_on = ['x']\n[stage.x]\nkind = 'synthetic'\n");
+                                   "depends_on = ['x']\n[stage.x]\nkind = 'synthetic'\n");
     cr_assert_str_eq(plan->stages[0].name, "x");
     for (int e = 0; e < plan->edges_count; e++)
         cr_assert_lt(plan->edges[e].maker, plan->edges[e].reader);
@@ -123,8 +127,9 @@ Test(rows, older_columns_are_read_through_a_map)
 
 Test(rows, a_chain_of_maps_gets_edges_that_carry_nothing_else)
 {
-    verl_plan_t *plan = s_good(RUN GRPO "[stage.f]\nkind = 'filter'\ndepends_on = ['reward']\n[stage.r]\nkind = 'recorder'\n"
-                               "columns = ['prompt']\ndepends_on = ['f']\n");
+    verl_plan_t *plan =
+        s_good(RUN GRPO "[stage.f]\nkind = 'filter'\ndepends_on = ['reward']\n[stage.r]\nkind = 'recorder'\n"
+                        "columns = ['prompt']\ndepends_on = ['f']\n");
     const verl_plan_need_t *need = s_need(plan, "r", "prompt");
     cr_assert_eq(need->maps, 2);
     cr_assert_eq(plan->edges[need->map_edges[0]].maker, s_stage_index(plan, "f"));
@@ -136,7 +141,7 @@ Test(rows, a_chain_of_maps_gets_edges_that_carry_nothing_else)
 Test(rows, a_dependency_on_another_lineage_is_only_waited_for)
 {
     verl_plan_t *plan = s_good(RUN GRPO SOURCE "[stage.r]\nkind = 'recorder'\ncolumns = ['score']\n"
-                               "depends_on = ['src', 'reward']\n");
+                                               "depends_on = ['src', 'reward']\n");
     cr_assert_eq(s_stage(plan, "r")->rows_of, s_stage_index(plan, "generate"));
     cr_assert_not_null(s_edge(plan, "src", "r", false));
     verl_plan_destroy(&plan);
@@ -145,7 +150,7 @@ Test(rows, a_dependency_on_another_lineage_is_only_waited_for)
 Test(rows, joining_sources_without_a_need_takes_the_first)
 {
     verl_plan_t *plan = s_good(RUN "[stage.a]\nkind = 'synthetic'\n[stage.b]\nkind = 'synthetic'\n[stage.j]\n"
-                               "kind = 'synthetic'\ndepends_on = ['b', 'a']\n");
+                                   "kind = 'synthetic'\ndepends_on = ['b', 'a']\n");
     cr_assert_eq(s_stage(plan, "j")->rows_of, s_stage_index(plan, "b"));
     verl_plan_destroy(&plan);
 }
@@ -179,7 +184,7 @@ Test(weights, staleness_gives_an_actor_of_its_own)
 Test(weights, an_actor_of_its_own_may_have_its_own_keys)
 {
     verl_plan_t *plan = s_good(RUN GRPO "[stage.l]\nactor = 'policy'\ndoes = 'logprobs'\nstaleness = 1\nreplicas = 3\n"
-                               "place = 'thread'\ndepends_on = ['generate']\n");
+                                        "place = 'thread'\ndepends_on = ['generate']\n");
     const verl_plan_actor_t *actor = &plan->actors[s_stage(plan, "l")->actor];
     cr_assert_str_eq(actor->name, "policy.l");
     cr_assert_eq(actor->replicas, 3);
@@ -191,7 +196,7 @@ Test(weights, an_actor_of_its_own_may_have_its_own_keys)
 Test(weights, of_another_actor_with_staleness_zero)
 {
     verl_plan_t *plan = s_good(RUN GRPO "[stage.l]\nkind = 'policy'\ndoes = 'logprobs'\nweights = 'update'\n"
-                               "depends_on = ['generate']\n");
+                                        "depends_on = ['generate']\n");
     const verl_plan_edge_t *edge = &plan->edges[s_stage(plan, "l")->weights_edge];
     cr_assert_eq(edge->staleness, 0);
     cr_assert_str_eq(plan->actors[s_stage(plan, "l")->actor].name, "l");
@@ -201,7 +206,7 @@ Test(weights, of_another_actor_with_staleness_zero)
 Test(weights, staleness_of_one_stage_leaves_no_cycle)
 {
     verl_plan_t *plan = s_good(RUN GRPO "[stage.logprobs]\nactor = 'policy'\nstaleness = 1\n"
-                               "depends_on = ['update', 'generate']\n");
+                                        "depends_on = ['update', 'generate']\n");
     cr_assert_geq(s_stage(plan, "logprobs")->weights_edge, 0);
     verl_plan_destroy(&plan);
 }
@@ -209,7 +214,7 @@ Test(weights, staleness_of_one_stage_leaves_no_cycle)
 Test(weights, a_reference_keeps_what_it_began_with_and_may_be_replicated)
 {
     verl_plan_t *plan = s_good(RUN GRPO "[stage.ref]\nkind = 'policy'\ndoes = 'logprobs'\nreplicas = 2\n"
-                               "depends_on = ['generate']\n");
+                                        "depends_on = ['generate']\n");
     cr_assert_eq(s_stage(plan, "ref")->weights_edge, -1);
     verl_plan_destroy(&plan);
 }
@@ -228,8 +233,9 @@ Test(versions, the_last_update_before)
 
 Test(spans, of_a_held_out_set)
 {
-    verl_plan_t *plan = s_good(RUN SOURCE "every = 4\n[stage.m]\nkind = 'synthetic'\ndepends_on = ['src']\n[stage.train]\n"
-                               "kind = 'synthetic'\n");
+    verl_plan_t *plan =
+        s_good(RUN SOURCE "every = 4\n[stage.m]\nkind = 'synthetic'\ndepends_on = ['src']\n[stage.train]\n"
+                          "kind = 'synthetic'\n");
     verl_span_t span = s_stage(plan, "m")->span;
     cr_assert_eq(span.period, 4);
     cr_assert(span.closing);
@@ -243,8 +249,9 @@ Test(spans, of_a_held_out_set)
 
 Test(spans, meet_where_all_dependencies_do)
 {
-    verl_plan_t *plan = s_good("[run]\nsteps = 100\n" SOURCE "every = 4\n[stage.b]\nkind = 'synthetic'\nevery = 6\nbegin = 5\n"
-                               "[stage.m]\nkind = 'synthetic'\ndepends_on = ['src', 'b']\nevery = 5\n");
+    verl_plan_t *plan =
+        s_good("[run]\nsteps = 100\n" SOURCE "every = 4\n[stage.b]\nkind = 'synthetic'\nevery = 6\nbegin = 5\n"
+               "[stage.m]\nkind = 'synthetic'\ndepends_on = ['src', 'b']\nevery = 5\n");
     verl_span_t span = s_stage(plan, "m")->span;
     cr_assert_eq(span.period, 60);
     cr_assert_eq(span.begin, 5);
@@ -297,7 +304,8 @@ Test(steps, may_be_absent_where_a_source_ends)
 
 Test(steps, a_thinned_source_lasts_longer)
 {
-    verl_plan_t *plan = s_good("[run]\nsteps = 1000\n[stage.l]\nkind = 'loader'\nfiles = ['/dev/null']\nepochs = 1\nevery = 5\n");
+    verl_plan_t *plan =
+        s_good("[run]\nsteps = 1000\n[stage.l]\nkind = 'loader'\nfiles = ['/dev/null']\nepochs = 1\nevery = 5\n");
     cr_assert_eq(plan->steps, 45);
     const verl_span_t *span = &plan->stages[0].span;
     cr_assert_eq(verl_span_ordinal(span, plan->steps, plan->steps + 1), 10);
@@ -345,8 +353,9 @@ Test(in_flight, keeps_every_stage_busy)
 Test(devices, roles_and_environment)
 {
     setenv("VERL_MY_ROLE_GPUS", "cpu:0", 1);
-    verl_plan_t *plan = s_good(RUN "[mesh]\nmy-role = 'cuda:900'\nother = 'cpu'\n" SOURCE "mesh = 'my-role'\n[stage.b]\n"
-                               "kind = 'synthetic'\nmesh = 'other'\n[stage.c]\nkind = 'synthetic'\nmesh = 'cpu:0'\n");
+    verl_plan_t *plan =
+        s_good(RUN "[mesh]\nmy-role = 'cuda:900'\nother = 'cpu'\n" SOURCE "mesh = 'my-role'\n[stage.b]\n"
+                   "kind = 'synthetic'\nmesh = 'other'\n[stage.c]\nkind = 'synthetic'\nmesh = 'cpu:0'\n");
     cr_assert_str_eq(plan->actors[s_stage(plan, "src")->actor].devices, "cpu:0");
     cr_assert_str_eq(plan->actors[s_stage(plan, "b")->actor].devices, "cpu");
     cr_assert_str_eq(plan->actors[s_stage(plan, "c")->actor].devices, "cpu:0");
@@ -380,7 +389,8 @@ Test(actors, a_stage_may_run_in_the_actor_of_another)
 Test(sets, override_and_add)
 {
     s_register();
-    static const char *const sets[] = { "run.steps=7", "stage.src.busy_ms=2.5", "run.name=bare-word", "stage.new.kind=synthetic" };
+    static const char *const sets[] = { "run.steps=7", "stage.src.busy_ms=2.5", "run.name=bare-word",
+                                        "stage.new.kind=synthetic" };
     verl_topology_errors_t errors;
     verl_plan_t *plan = verl_topology_load_text(RUN SOURCE, strlen(RUN SOURCE), "t.toml", sets, 4, &errors);
     s_print(&errors);
@@ -409,9 +419,11 @@ Test(change, merges_a_fragment_and_takes_away)
 {
     s_register();
     const char *text = RUN SOURCE "busy_ms = 3\n[stage.b]\nkind = 'synthetic'\ndepends_on = ['src']\n";
-    const char *fragment = "unset = ['stage.b', 'stage.src.busy_ms']\n[stage.c]\nkind = 'synthetic'\ndepends_on = ['src']\n";
+    const char *fragment =
+        "unset = ['stage.b', 'stage.src.busy_ms']\n[stage.c]\nkind = 'synthetic'\ndepends_on = ['src']\n";
     verl_topology_errors_t errors;
-    verl_plan_t *plan = verl_topology_load_change(text, strlen(text), "t.toml", fragment, strlen(fragment), "f.toml", &errors);
+    verl_plan_t *plan =
+        verl_topology_load_change(text, strlen(text), "t.toml", fragment, strlen(fragment), "f.toml", &errors);
     s_print(&errors);
     cr_assert_not_null(plan);
     cr_assert_eq(plan->stages_count, 2);

@@ -11,7 +11,8 @@ static const char s_rich[] =
     "[stage.f]\nkind = 'filter'\ndepends_on = ['reward']\nparts = 2\n"
     "[stage.rec]\nkind = 'recorder'\ncolumns = ['prompt', 'logprobs']\nfile = \"a \\\"b\\\" \\u00e9\"\n"
     "depends_on = ['f', 'l']\n"
-    "[stage.r2]\nkind = 'rule-reward'\nuses = { response = 'answer' }\nas = { score = 's2' }\ndepends_on = ['generate']\n";
+    "[stage.r2]\nkind = 'rule-reward'\nuses = { response = 'answer' }\nas = { score = 's2' }\ndepends_on = "
+    "['generate']\n";
 
 static char *
 s_encode(const verl_plan_t *plan, size_t *size)
@@ -160,12 +161,18 @@ s_check_resolved(const char *text)
     free(resolved);
 }
 
-Test(resolved, reads_back_as_the_same_plan) { s_check_resolved(s_rich); }
-Test(resolved, of_a_small_run)              { s_check_resolved(RUN SOURCE "every = 1\nbusy_ms = 0.1\n"); }
+Test(resolved, reads_back_as_the_same_plan)
+{
+    s_check_resolved(s_rich);
+}
+Test(resolved, of_a_small_run)
+{
+    s_check_resolved(RUN SOURCE "every = 1\nbusy_ms = 0.1\n");
+}
 Test(resolved, of_weights_of_another_actor)
 {
     s_check_resolved(RUN GRPO "[stage.l]\nkind = 'policy'\ndoes = 'logprobs'\nweights = 'update'\ntimeout = 9\n"
-                     "depends_on = ['generate']\n");
+                              "depends_on = ['generate']\n");
 }
 
 static char *
@@ -183,11 +190,20 @@ Test(describe, a_plan)
 {
     verl_plan_t *plan = s_good(s_rich);
     char *text = s_describe(verl_describe_plan, plan);
-    static const char *const words[] = {
-        "run rich: 10 steps, seed 7, at most 5 batches", "policy.l", "3 replicas", "every batch", "batches 0, 4, … (every 4) "
-        "and once after the last", "rows of `prompts`, makes new ones of them", "needs answer from `prompts`, through the map "
-        "of `generate`", "prompts -> reward: answer text; inline", "update -> generate: in place in policy",
-        "update -> l: published versions into policy.l, staleness 1", "cuts them into 2 parts", "its row map" };
+    static const char *const words[] = { "run rich: 10 steps, seed 7, at most 5 batches",
+                                         "policy.l",
+                                         "3 replicas",
+                                         "every batch",
+                                         "batches 0, 4, … (every 4) "
+                                         "and once after the last",
+                                         "rows of `prompts`, makes new ones of them",
+                                         "needs answer from `prompts`, through the map "
+                                         "of `generate`",
+                                         "prompts -> reward: answer text; inline",
+                                         "update -> generate: in place in policy",
+                                         "update -> l: published versions into policy.l, staleness 1",
+                                         "cuts them into 2 parts",
+                                         "its row map" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         cr_assert(strstr(text, words[i]) != NULL, "'%s' is missing from:\n%s", words[i], text);
     free(text);
@@ -196,8 +212,9 @@ Test(describe, a_plan)
 
 Test(describe, bytes_and_routes)
 {
-    verl_plan_t *plan = s_good(RUN SOURCE "rows = 10\nbytes = 1000\n[stage.r]\nkind = 'recorder'\ncolumns = ['payload', 'id']\n"
-                               "depends_on = ['src']\n");
+    verl_plan_t *plan =
+        s_good(RUN SOURCE "rows = 10\nbytes = 1000\n[stage.r]\nkind = 'recorder'\ncolumns = ['payload', 'id']\n"
+                          "depends_on = ['src']\n");
     cr_assert_eq(verl_describe_bytes(plan, 0), 10 * (1000 + 8));
     cr_assert_str_eq(verl_describe_route(plan, 0), "arena");
     verl_plan_destroy(&plan);
@@ -220,8 +237,12 @@ Test(describe, help_of_a_kind)
 {
     verl_error_t error = { "" };
     char *text = s_help("policy", &error);
-    static const char *const words[] = { "lr (real, from 0 to 1; default 1e-4)", "learning rate", "in trl: learning_rate",
-                                         "needs ref_logprobs if kl_coef > 0", "gives response_ids:i32[n,*]", "keeps state" };
+    static const char *const words[] = { "lr (real, from 0 to 1; default 1e-4)",
+                                         "learning rate",
+                                         "in trl: learning_rate",
+                                         "needs ref_logprobs if kl_coef > 0",
+                                         "gives response_ids:i32[n,*]",
+                                         "keeps state" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         cr_assert(strstr(text, words[i]) != NULL, "'%s' is missing from:\n%s", words[i], text);
     free(text);
