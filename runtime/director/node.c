@@ -243,8 +243,7 @@ verl_node_reap(verl_node_t *self, verl_death_t *ret_death)
         *ret_death = (verl_death_t) { 0 };
         if (!(member->instance.thread ? s_reap_thread(member, ret_death) : s_reap_process(self, member, ret_death)))
             continue;
-        member->instance.alive = false;
-        verl_bulk_server_gone(self->bulk, member->instance.incarnation);
+        member->instance.alive = false;     // what it had committed stays readable: its slabs go with the run
         return &member->instance;
     }
     return NULL;

@@ -1,0 +1,112 @@
+// The ledger: what may be granted, when a batch is done, and the line of metrics that it makes.
+#include <criterion/criterion.h>
+#include <string.h>
+#include "runtime/director/ledger.h"
+#include "runtime/wire/pack.h"
+
+// a -> b, and held, which works on every fourth batch and on the closing one.
+static verl_plan_stage_t s_stages[] = {
+    { .name = "a", .span = { .period = 1 }, .source = true },
+    { .name = "b", .span = { .period = 1 } },
+    { .name = "held", .span = { .period = 4, .closing = true }, .source = true },
+};
+static verl_plan_t s_plan = { .steps = 6, .max_in_flight = 3, .stages_count = 3, .stages = s_stages };
+
+static int
+s_enter(verl_ledger_t *ledger, int stage, int64_t batch, const char *metric, double value, verl_error_t *error)
+{
+    verl_buffer_t body = { 0 };
+    verl_reader_t reader;
+    verl_pack_array(&body, metric ? 1 : 0);
+    if (metric) {
+        verl_pack_array(&body, 3);
+        verl_pack_cstr(&body, metric);
+        verl_pack_real(&body, value * 2);
+        verl_pack_real(&body, 2);
+    }
+    verl_reader_init(&reader, body.data, body.size);
+    int failed = verl_ledger_enter(ledger, stage, batch, false, 1000, 2000, &reader, error);
+    verl_buffer_done(&body);
+    return failed;
+}
+
+Test(ledger, grants_no_more_than_may_be_in_flight)
+{
+    verl_ledger_t *ledger = verl_ledger_new(&s_plan);
+    cr_assert_eq(verl_ledger_grantable(ledger), 2);
+    verl_ledger_grant(ledger, 2);
+    s_enter(ledger, 0, 0, NULL, 0, NULL);
+    s_enter(ledger, 1, 0, NULL, 0, NULL);
+    cr_assert_eq(verl_ledger_grantable(ledger), 2, "held is not done with batch 0");
+    s_enter(ledger, 2, 0, NULL, 0, NULL);
+    cr_assert_eq(verl_ledger_grantable(ledger), 3);
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, takes_batches_in_order_whatever_the_order_of_reports)
+{
+    verl_ledger_t *ledger = verl_ledger_new(&s_plan);
+    verl_ledger_grant(ledger, 2);
+    for (int64_t batch = 2; batch >= 1; batch--)
+        for (int stage = 0; stage < 2; stage++)
+            cr_assert_eq(s_enter(ledger, stage, batch, NULL, 0, NULL), 0);
+    cr_assert_null(verl_ledger_take(ledger));
+    for (int stage = 0; stage < 3; stage++)
+        cr_assert_eq(s_enter(ledger, stage, 0, NULL, 0, NULL), 0);
+    for (int64_t step = 0; step < 3; step++) {
+        json_t *line = verl_ledger_take(ledger);
+        cr_assert_eq(json_integer_value(json_object_get(line, "step")), step);
+        json_decref(line);
+    }
+    cr_assert_null(verl_ledger_take(ledger));
+    cr_assert_eq(verl_ledger_done(ledger), 3);
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, refuses_a_batch_twice_or_without_permit)
+{
+    verl_ledger_t *ledger = verl_ledger_new(&s_plan);
+    verl_error_t error = { "" };
+    verl_ledger_grant(ledger, 1);
+    cr_assert_eq(s_enter(ledger, 0, 0, NULL, 0, &error), 0);
+    cr_assert_eq(s_enter(ledger, 0, 0, NULL, 0, &error), -1);
+    cr_assert(strstr(error.text, "twice"), "%s", error.text);
+    error = (verl_error_t) { "" };
+    cr_assert_eq(s_enter(ledger, 0, 2, NULL, 0, &error), -1);
+    cr_assert(strstr(error.text, "not given"), "%s", error.text);
+    error = (verl_error_t) { "" };
+    cr_assert_eq(s_enter(ledger, 2, 1, NULL, 0, &error), -1, "held does not work on batch 1");
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, keeps_held_out_metrics_and_equal_names_apart)
+{
+    verl_ledger_t *ledger = verl_ledger_new(&s_plan);
+    verl_ledger_grant(ledger, 0);
+    s_enter(ledger, 0, 0, "length/mean", 3, NULL);
+    s_enter(ledger, 1, 0, "length/mean", 4, NULL);
+    s_enter(ledger, 2, 0, "length/mean", 5, NULL);
+    json_t *line = verl_ledger_take(ledger);
+    cr_assert_eq(json_real_value(json_object_get(line, "length/mean")), 3);
+    cr_assert_eq(json_real_value(json_object_get(line, "b/length/mean")), 4);
+    cr_assert_eq(json_real_value(json_object_get(line, "val/length/mean")), 5);
+    json_decref(line);
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, grants_the_closing_batch_last)
+{
+    verl_ledger_t *ledger = verl_ledger_new(&s_plan);
+    for (int64_t batch = 0; batch <= 6; batch++) {
+        verl_ledger_grant(ledger, verl_ledger_grantable(ledger));
+        for (int stage = 0; stage < 3; stage++)
+            if (verl_span_has(&s_stages[stage].span, 6, batch))
+                cr_assert_eq(s_enter(ledger, stage, batch, NULL, 0, NULL), 0);
+        json_t *line = verl_ledger_take(ledger);
+        cr_assert(line);
+        json_decref(line);
+    }
+    cr_assert_eq(verl_ledger_granted(ledger), 6);
+    cr_assert_eq(verl_ledger_done(ledger), 7);
+    verl_ledger_destroy(&ledger);
+}
