@@ -180,6 +180,8 @@ s_run(const arguments_t *arguments, const verl_plan_t *plan)
         return EXIT_FAILED;
     }
     setenv("VERL_RUN_DIR", rundir.path, 1);
+    // Threads of a product that wait for each other go to sleep soon: actors share the cores (OpenMP would spin for 1 ms).
+    setenv("GOMP_SPINCOUNT", "2000", 0);
     int mode = arguments->json ? VERL_DISPLAY_JSON : arguments->quiet ? VERL_DISPLAY_QUIET : VERL_DISPLAY_AUTO;
     verl_display_t *display = verl_display_new(plan, mode, stdout);
     verl_run_config_t config = { .plan = plan, .run_directory = rundir.path, .actor_program = program,
