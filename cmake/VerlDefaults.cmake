@@ -24,6 +24,8 @@ target_compile_options(verl_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror -fno-math-errno
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)
 if(VERL_SANITIZE)
-  target_compile_options(verl_flags INTERFACE -fsanitize=${VERL_SANITIZE} -fno-omit-frame-pointer)
+  # A finding ends the program, so that no run passes with one.
+  target_compile_options(verl_flags INTERFACE
+    -fsanitize=${VERL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(verl_flags INTERFACE -fsanitize=${VERL_SANITIZE})
 endif()
