@@ -32,10 +32,8 @@ bench: setup ## measure each promise beside its reference
 	@$(BUILD)/bin/verl-bench
 
 sanitize: setup ## run the tests under the address, undefined-behaviour and thread sanitizers
-	@sh tools/build.sh build-asan asan all tests
-	@sh tools/test.sh build-asan
-	@sh tools/build.sh build-tsan tsan all tests
-	@sh tools/test.sh build-tsan
+	@sh tools/sanitize.sh build-asan asan
+	@sh tools/sanitize.sh build-tsan tsan
 
 fuzz: setup ## run each fuzzer for a minute (needs clang)
 	@sh tools/fuzz.sh build-fuzz

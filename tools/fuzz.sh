@@ -1,6 +1,6 @@
 #!/bin/sh
 # fuzz.sh FOLDER [SECONDS]: builds the fuzzers (tests/fuzz/fuzz_*.c) with clang and runs each for a while.
-# A corpus in tests/fuzz/corpus/NAME is the start; what is found stays in FOLDER/corpus/NAME.
+# A corpus in tests/fuzz/corpus/NAME is the start for fuzz_NAME; what it finds stays in FOLDER/corpus/fuzz_NAME.
 set -eu
 folder=$1
 seconds=${2:-60}
@@ -13,7 +13,7 @@ for fuzzer in "$folder"/fuzz/fuzz_*; do
     name=$(basename "$fuzzer")
     corpus="$folder/corpus/$name"
     mkdir -p "$corpus"
-    seeds="tests/fuzz/corpus/$name"
+    seeds="tests/fuzz/corpus/${name#fuzz_}"
     [ -d "$seeds" ] || seeds=""
     echo "fuzz: $name for $seconds s"
     # shellcheck disable=SC2086
