@@ -272,7 +272,8 @@ s_turn(host_t *host, seat_t *seat)
     bool overdue = host->last_run > TINY_NS || verl_now() - host->unacknowledged_since > s_lazy(host);
     if (host->unacknowledged)
         s_acknowledge(host, overdue);
-    int64_t from = seat->started = verl_now();
+    int64_t from = verl_now();
+    seat->started = from;
     host->running = seat;
     verl_host_account(host);
     pthread_mutex_unlock(&host->lock);
