@@ -42,17 +42,16 @@ s_now_ns(void)
     return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static void
-s_wait_until(int mode, int64_t when_ns)
+static int
+s_spin(verl_stage_t *stage, int64_t end)
 {
-    if (mode == MODE_SPIN) {
-        while (s_now_ns() < when_ns)
-            ;
-        return;
-    }
-    struct timespec when = { .tv_sec = when_ns / 1000000000, .tv_nsec = when_ns % 1000000000 };
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &when, NULL) != 0)
-        ;                                   // a signal woke it
+    for (int64_t now = s_now_ns(), look = now + S_STEP_NS; now < end; now = s_now_ns())
+        if (now >= look) {
+            if (verl_progress(stage, 0))
+                return -1;
+            look = now + S_STEP_NS;
+        }
+    return 0;
 }
 
 // Takes the time that the batch costs. Returns -1 when the run is being stopped.
@@ -65,15 +64,11 @@ s_be_busy(verl_stage_t *stage, const synthetic_t *self, int64_t batch)
         verl_random_t stream = verl_random_stream(verl_stage_seed(stage), "jitter", batch, 0);
         ms += self->jitter_ms * verl_random_uniform(&stream);
     }
-    int64_t end = begin + (int64_t) (ms * 1e6);
-    for (int64_t next = begin + S_STEP_NS; next < end; next += S_STEP_NS) {
-        s_wait_until(self->mode, next);
-        if (verl_progress(stage, (double) (next - begin) / (double) (end - begin)))
-            return -1;
-    }
-    if (end > begin)
-        s_wait_until(self->mode, end);
-    return 0;
+    if (ms <= 0)
+        return 0;
+    if (self->mode == MODE_SPIN)
+        return s_spin(stage, begin + (int64_t) (ms * 1e6));
+    return verl_sleep(stage, ms / 1e3) ? -1 : 0;
 }
 
 static void

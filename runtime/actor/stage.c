@@ -1,10 +1,12 @@
 // stage.c: see stage.h, and the section on the stage that runs in verl.h.
 #include "runtime/actor/stage.h"
+#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/clock.h"
 
 // FNV-1a over the name, then mixed with the seed (the finalizer of splitmix64), so that streams of stages are unrelated.
 static uint64_t
@@ -99,6 +101,24 @@ verl_progress(verl_stage_t *stage, double done)
 {
     atomic_store_explicit(&stage->progress, done, memory_order_relaxed);
     return atomic_load_explicit(stage->stopping, memory_order_relaxed);
+}
+
+bool
+verl_sleep(verl_stage_t *stage, double seconds)
+{
+    int64_t until = verl_now() + (int64_t) (seconds * 1e9);
+    struct timespec time = { .tv_sec = until / VERL_S, .tv_nsec = until % VERL_S };
+    if (!stage->stop_signal) {
+        while (!atomic_load(stage->stopping) && clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+            ;
+        return atomic_load(stage->stopping);
+    }
+    pthread_mutex_lock(stage->stop_lock);
+    while (!atomic_load(stage->stopping) &&
+           pthread_cond_timedwait(stage->stop_signal, stage->stop_lock, &time) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(stage->stop_lock);
+    return atomic_load(stage->stopping);
 }
 
 void

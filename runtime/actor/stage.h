@@ -3,6 +3,7 @@
 // A stage has no sockets. What it says goes to a reporter, which the host sends to the director and a test keeps.
 #ifndef VERL_STAGE_H
 #define VERL_STAGE_H
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include "runtime/base/error.h"
@@ -34,6 +35,8 @@ struct verl_stage {
     int64_t                  steps;
     verl_reporter_t          reporter;
     const atomic_bool       *stopping;      // of the host
+    pthread_mutex_t         *stop_lock;     // under which it is set, and …
+    pthread_cond_t          *stop_signal;   // … what tells (CLOCK_MONOTONIC); NULL: nobody does
 
     int64_t                  batch;         // that it works on
     int64_t                  version;       // of the weights

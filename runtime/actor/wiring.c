@@ -133,6 +133,8 @@ s_seat_init(host_t *host, seat_t *seat, int index, verl_error_t *error)
     seat->stage.reporter = verl_host_reporter;
     seat->stage.reporter.context = host;
     seat->stage.stopping = &host->stopping;
+    seat->stage.stop_lock = &host->lock;
+    seat->stage.stop_signal = &host->changed;
     s_seat_rows(seat);
     seat->next = verl_seat_after(seat, -1);
     return 0;

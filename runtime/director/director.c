@@ -718,7 +718,7 @@ s_turn(director_t *self)
 {
     int64_t now = verl_now();
     bool event = verl_endpoint_step(self->endpoint, self->epoll_fd, self->phase == PHASE_STOPPING ? 20
-                                    : self->config->watched || self->hurried ? 50 : 500);
+                                    : self->config->watched || self->hurried ? 50 : 2000);
     verl_endpoint_acknowledge(self->endpoint, false);
     if (event && self->config->signal_fd >= 0)
         s_on_signal(self);

@@ -164,6 +164,10 @@ void verl_log(verl_stage_t *stage, const char *format, ...) __attribute__((forma
 // (return -1; no reason is needed).
 bool verl_progress(verl_stage_t *stage, double done);
 
+// Sleeps until so many seconds are over, or until the run is being stopped: then it returns true, at once. Costs no wake
+// in between.
+bool verl_sleep(verl_stage_t *stage, double seconds);
+
 // ---------------------------------------------------------------------------------------------------------------
 // Options
 
