@@ -103,6 +103,7 @@ main(int count, char **words)
         }
     if (!json)
         printf("%-22s %10s %-16s %-44s %10s %7s\n", "name", "ours", "unit", "reference", "value", "ratio");
+    fflush(stdout);                         // before anything forks
     for (int i = optind; i < count; i++)
         well &= s_run(s_find(words[i]), json);
     for (int i = 0; optind == count && verl_benches[i]; i++)

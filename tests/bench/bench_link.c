@@ -50,10 +50,17 @@ s_on_done(void *context, void *tag)
     atomic_fetch_add_explicit(&((end_t *) context)->count, 1, memory_order_relaxed);
 }
 
+static void
+s_on_malformed(void *context, const char *reason)
+{
+    (void) context;
+    fprintf(stderr, "verl-bench: link: %s\n", reason);
+}
+
 static verl_endpoint_t *
 s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, NULL, NULL, NULL };
+    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, NULL, NULL, s_on_malformed };
     verl_error_t error = { "" };
     for (int i = 0; i < 2; i++)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
