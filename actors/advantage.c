@@ -183,6 +183,21 @@ s_penalize(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
 // ---------------------------------------------------------------------------------------------------------------
 // Outputs
 
+// The share of groups in which all rewards are equal: nothing can be learned from them.
+static void
+s_measure_groups(work_t *work)
+{
+    double groups = 0, flat = 0;
+    for (int64_t from = 0, to; from < work->rows; from = to) {
+        bool equal = true;
+        for (to = from + 1; to < work->rows && work->group[to] == work->group[from]; to++)
+            equal = equal && work->score[to] == work->score[from];
+        groups++;
+        flat += equal;
+    }
+    verl_metrics_add(&work->metrics, "critic/rewards/zero_std_ratio", flat, groups);
+}
+
 // critic/rewards of rows: what the estimator was given, the penalty taken off.
 static int
 s_measure_rewards(verl_stage_t *stage, work_t *work)
@@ -198,6 +213,8 @@ s_measure_rewards(verl_stage_t *stage, work_t *work)
         work->score = sums;
     }
     verl_metrics_of_values(&work->metrics, "critic/rewards", sums, work->rows);
+    if (verl_estimator_needs(s_estimator(verl_stage_options(stage))) & VERL_NEEDS_GROUP)
+        s_measure_groups(work);
     return 0;
 }
 

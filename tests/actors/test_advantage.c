@@ -40,7 +40,24 @@ Test(advantage, grpo_gives_each_token_its_rows_place_in_the_group)
     cr_assert_float_eq(rig_metric(&rig, "critic/rewards/mean"), 0.5, 1e-6);
     cr_assert_float_eq(rig_metric(&rig, "critic/rewards/max"), 1, 1e-6);
     cr_assert_float_eq(rig_metric(&rig, "critic/advantages/max"), 1.154698538, 1e-5);
+    cr_assert_float_eq(rig_metric(&rig, "critic/rewards/zero_std_ratio"), 0, 1e-9);
     cr_assert_not_null(verl_batch_column(rig.out, "returns"));
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+Test(advantage, groups_without_a_difference_are_counted)
+{
+    rig_t rig;
+    const float scores[] = { 1, 1, 1, 0, 1 };
+    rig_open(&rig, "advantage", "advantage", "advantage", "", "scores = [\"flat\"]", NULL);
+    verl_batch_t *made = s_batch();
+    rig_add_reals(made, "flat", scores);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_float_eq(rig_metric(&rig, "critic/rewards/zero_std_ratio"), 0.5, 1e-9);
+    cr_assert_float_eq(s_advantage(&rig, 0, 0), 0, 1e-9);
     verl_batch_destroy(&in);
     verl_batch_destroy(&made);
     rig_close(&rig);
