@@ -28,9 +28,10 @@ verl_stage_init(verl_stage_t *stage, const char *name, const verl_kind_t *kind, 
     static const atomic_bool never = false;
     *stage = (verl_stage_t) { .name = name, .kind = kind, .handler = handler, .state = state, .steps = steps,
                               .seed = s_seed(run_seed, name), .batch = -1, .stopping = &never };
-    if (!handler->options_size)
+    size_t bytes = verl_options_bytes(handler->options, handler->options_size);
+    if (!bytes)
         return 0;
-    stage->options = calloc(1, handler->options_size);
+    stage->options = calloc(1, bytes);
     if (!stage->options)
         return verl_error_set(error, "out of memory");
     return handler->options ? verl_options_fill(handler->options, options, stage->options, error) : 0;

@@ -166,7 +166,7 @@ verl_host_take_table(host_t *host, const char *bytes, size_t size, verl_error_t 
     if (!host->plan || s_find_actor(host, error))
         return -1;
     const verl_kind_t *kind = host->actor->kind;
-    host->state = calloc(1, kind->state_size ? kind->state_size : 1);
+    host->state = calloc(1, verl_options_bytes(kind->options, kind->state_size) + 1);
     host->seats = calloc((size_t) host->plan->stages_count, sizeof *host->seats);
     if (!host->state || !host->seats)
         return verl_error_set(error, "out of memory");

@@ -254,14 +254,14 @@ bool verl_declare_has_upstream(const verl_declaration_t *declaration, const char
 // Columns are written:
 //   needs: "name" | "name?" (taken where upstream gives it) | "name if option" | "name if option = value" |
 //          "name if option > 0"; an option of type WEIGHTS or STRINGS whose entries are column names: "*option"
-//   gives: "name:type[n]" | "name:type[n,*]" | "name:text", with the same "if"
+//   gives: "name:type[n]" | "name:type[n,*]" | "name:text" | "name" (f32[n]), with the same "if"
 typedef int (*verl_handler_t)(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out);
 
 typedef struct verl_stage_kind {
     const char          *name;              // what a topology calls it in `does`
     verl_handler_t       handler;
     const char          *about;             // optional: one sentence
-    size_t               options_size;      // 0: none of its own
+    size_t               options_size;      // 0: the struct is its options and nothing else
     const verl_option_t *options;
     const char          *needs[VERL_MAX_COLUMNS];
     const char          *gives[VERL_MAX_COLUMNS];
@@ -277,7 +277,7 @@ typedef struct verl_stage_kind {
 typedef struct verl_kind {
     const char              *name;
     const char              *about;         // one sentence without a full stop
-    size_t                   state_size;    // the runtime allocates it, zeroed
+    size_t                   state_size;    // the runtime allocates it, zeroed; 0: it is its options and nothing else
     const verl_option_t     *options;       // of the state; with a single stage they may be given in that stage
     verl_stage_kind_t        stages[VERL_MAX_STAGES];
     bool                     keeps_state;   // refuses replicas; saved in checkpoints

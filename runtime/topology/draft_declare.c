@@ -190,8 +190,9 @@ static void
 s_ask(verl_draft_t *draft, verl_draft_stage_t *stage, int index)
 {
     const verl_draft_actor_t *actor = &draft->actors[stage->actor];
-    void *state = verl_pool_alloc(draft->pool, actor->kind->state_size);
-    void *options = verl_pool_alloc(draft->pool, stage->handler->options_size);
+    const verl_stage_kind_t *handler = stage->handler;
+    void *state = verl_pool_alloc(draft->pool, verl_options_bytes(actor->kind->options, actor->kind->state_size));
+    void *options = verl_pool_alloc(draft->pool, verl_options_bytes(handler->options, handler->options_size));
     verl_error_t error = { "" };
     verl_declaration_t declaration = { .draft = draft, .stage = stage, .index = index };
     if (verl_options_fill(actor->kind->options, &actor->options, state, &error) != 0)

@@ -143,8 +143,13 @@ verl_give_parse(const char *text, verl_pool_t *pool, verl_give_text_t *ret_give,
     *ret_give = (verl_give_text_t){ 0 };
     int dtype = -1;
     const char *at = NULL, *colon = s_colon(text, &dtype, &at);
-    if (!colon)
+    if (!colon && strpbrk(text, ":["))
         return verl_error_set(error, "'%.100s' is not \"name:type[n]\", \"name:type[n,*]\" or \"name:text\"", text);
+    if (!colon) {                           // a name alone: one real number a row
+        colon = strstr(text, " if ") ? strstr(text, " if ") : text + strlen(text);
+        at = s_blank(colon);
+        dtype = VERL_F32;
+    }
     ret_give->dtype = (verl_dtype_t) dtype;
     ret_give->name = s_trim(pool, text, colon);
     if (!*ret_give->name)
@@ -154,7 +159,7 @@ verl_give_parse(const char *text, verl_pool_t *pool, verl_give_text_t *ret_give,
         if (!end || s_dimensions(at, end + 1, pool, ret_give) != 0)
             return verl_error_set(error, "'%.100s' has a shape that is not [n], [n,*] or [n,width]", text);
         at = s_blank(end + 1);
-    } else if (dtype != VERL_TEXT)
+    } else if (dtype != VERL_TEXT && *colon == ':')
         return verl_error_set(error, "'%.100s' has no shape: [n] or [n,*] would be right", text);
     if (*at && strncmp(at, "if ", 3) != 0)
         return verl_error_set(error, "'%.100s' has something behind its type that is no condition", text);

@@ -12,16 +12,6 @@ typedef struct check {
     int rc;
 } check_t;
 
-static size_t
-s_option_size(verl_option_type_t type)
-{
-    static const size_t sizes[] = {
-        sizeof(bool),   sizeof(int64_t),        sizeof(double),         sizeof(char *),        sizeof(int),
-        sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t), sizeof(verl_weights_t)
-    };
-    return sizes[type];
-}
-
 static bool
 s_reserved(const char *name)
 {
@@ -39,7 +29,7 @@ s_check_option(check_t *self, const verl_option_t *option, size_t size, const ch
                               "kind `%s`: `%s` is a key of every actor or stage: another name for the option "
                               "would be right",
                               kind, name);
-    if (option->offset + s_option_size(option->type) > size)
+    if (option->offset + verl_option_bytes(option->type) > size)
         return verl_error_set(self->error, "kind `%s`: option `%s` lies outside of the %zu bytes of its %s", kind, name,
                               size, where);
     if (option->type == VERL_OPTION_CHOICE && (!option->choices || !*option->choices))
@@ -119,7 +109,8 @@ s_check_stage(check_t *self, const verl_stage_kind_t *stage)
         return verl_error_set(self->error, "kind `%s`: stage `%s` has no handler", self->kind->name, stage->name);
     if (verl_stage_kind_find(self->kind, stage->name) != stage)
         return verl_error_set(self->error, "kind `%s`: two stages are called `%s`", self->kind->name, stage->name);
-    if (s_check_options(self, stage->options, stage->options_size, "options_size") != 0)
+    size_t bytes = verl_options_bytes(stage->options, stage->options_size);
+    if (s_check_options(self, stage->options, bytes, "options_size") != 0)
         return -1;
     return s_check_columns(self, stage);
 }
@@ -136,7 +127,7 @@ s_check(void *argument)
     if (verl_stage_kind_count(kind) == 0)
         self->rc = verl_error_set(self->error, "kind `%s` has no stage: one at least would be right", kind->name);
     if (self->rc == 0)
-        self->rc = s_check_options(self, kind->options, kind->state_size, "state_size");
+        self->rc = s_check_options(self, kind->options, verl_options_bytes(kind->options, kind->state_size), "state_size");
     for (int i = 0; i < verl_stage_kind_count(kind) && self->rc == 0; i++)
         self->rc = s_check_stage(self, &kind->stages[i]);
 }

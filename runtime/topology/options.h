@@ -24,6 +24,9 @@ int verl_option_check(const verl_option_t *option, const verl_value_t *given, ve
 int verl_option_default(const verl_option_t *option, verl_pool_t *pool, const char *folder, verl_value_t *ret_value,
                         verl_option_fault_t *fault);
 
+// Bytes of the field of an option.
+size_t verl_option_bytes(verl_option_type_t type);
+
 // "integer", "list of paths", … for people.
 const char *verl_option_type_name(verl_option_type_t type);
 // Index of a word among "a|b|c"; -1: not there.

@@ -7,6 +7,27 @@
 #include "runtime/topology/options.h"
 #include "runtime/topology/value.h"
 
+size_t
+verl_option_bytes(verl_option_type_t type)
+{
+    static const size_t sizes[] = {
+        sizeof(bool),   sizeof(int64_t),        sizeof(double),         sizeof(char *),        sizeof(int),
+        sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t), sizeof(verl_weights_t)
+    };
+    return (size_t) type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
+}
+
+size_t
+verl_options_bytes(const verl_option_t *table, size_t given)
+{
+    size_t most = given;
+    for (int i = 0; !given && table && i < VERL_OPTIONS_MAX && table[i].name; i++) {
+        size_t end = table[i].offset + verl_option_bytes(table[i].type);
+        most = end > most ? end : most;
+    }
+    return given ? given : (most + 15) / 16 * 16;
+}
+
 // Pointers to `count` strings and copies of them, in one block. NULL without memory.
 static const char **
 s_block(char *const *strings, int count)

@@ -139,6 +139,7 @@ int64_t verl_plan_last(const verl_plan_t *plan);
 
 // Fills a struct from a table of options and values, with defaults for what is absent. Strings are borrowed from the
 // values and, for defaults, from the option table; verl_options_done frees the lists that it made.
+size_t verl_options_bytes(const verl_option_t *table, size_t given);   // of the struct: given, or where 0 what the table spans
 int  verl_options_fill(const verl_option_t *table, const verl_value_t *values, void *options, verl_error_t *error);
 void verl_options_done(const verl_option_t *table, void *options);
 
