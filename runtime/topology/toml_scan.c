@@ -85,6 +85,8 @@ int
 verl_toml_scan(const char *text, size_t size, verl_toml_error_t *error)
 {
     scan_t self = { .at = text, .end = text + size, .line_start = text, .line = 1 };
+    if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        self.at += 3;                       // a byte order mark
     while (self.at < self.end) {
         char c = *self.at;
         if (c == '"' || c == '\'') {
@@ -96,6 +98,9 @@ verl_toml_scan(const char *text, size_t size, verl_toml_error_t *error)
                 self.at++;
             continue;
         }
+        if ((unsigned char) c >= 0x7f || ((unsigned char) c < 0x20 && !strchr("\t\r\n", c)) || !c)
+            return s_refuse(&self, error, "a character (byte %d) that can stand only in a string or a comment",
+                            (unsigned char) c);
         s_count(&self, c);
         if (self.dots > VERL_TOML_MAX_DOTS)
             return s_refuse(&self, error, "a key with too many dots: at most %d", VERL_TOML_MAX_DOTS);

@@ -8,7 +8,8 @@ extern "C" {
 #endif
 
 // Refuses keys of more than VERL_TOML_MAX_DOTS dots, and more than VERL_NODE_DEPTH brackets inside each other: both
-// would become recursion without a bound. Returns 0, or -1 with the place.
+// would become recursion without a bound. Outside of strings and comments it refuses all that is no printable ASCII.
+// Returns 0, or -1 with the place.
 int verl_toml_scan(const char *text, size_t size, verl_toml_error_t *error);
 
 #ifdef __cplusplus

@@ -150,9 +150,10 @@ s_parse_gives(void *argument)
         { "a:f32[n]", "a", "f32[n]" },       { "a: i32[ n , * ]", "a", "i32[n,*]" },
         { "a:text", "a", "text" },           { "a:text[n]", "a", "text" },
         { "a:b:u8[n,7]", "a:b", "u8[n,7]" }, { "my field:bf16[n,*,3]", "my field", "bf16[n,*,3]" },
-        { "a:text if x", "a", "text" }
+        { "a:text if x", "a", "text" },
+        { "score", "score", "f32[n]" }
     };
-    static const char *const bad[] = { "a",          "a:",       "a:f32",        "a:f64[n]",
+    static const char *const bad[] = { "a[n]",       "a:",       "a:f32",        "a:f64[n]",
                                        "a:f32[]",    "a:f32[m]", "a:f32[n,*,*]", "a:f32[n",
                                        "a:f32[n] x", ":f32[n]",  "a:f32[n,]",    "a:f32[n,1,2,3,4,5]" };
     verl_give_text_t give;
@@ -234,7 +235,7 @@ Test(kinds, that_are_not_whole_are_refused)
     s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .needs = { "x if y" } } } },
                    "in no table");
     s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .needs = { "*y" } } } }, "lists columns");
-    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .gives = { "x" } } } }, "name:type[n]");
+    s_refused_kind(&(verl_kind_t){ .name = "k", .stages = { { "s", s_handle, .gives = { "x:" } } } }, "name:type[n]");
     s_refused_kind(
         &(verl_kind_t){ .name = "k", .state_size = sizeof(all_t), .options = late, .stages = { { "s", s_handle } } },
         "from 0 to 10");
@@ -347,5 +348,42 @@ Test(toml, keeps_the_order_and_the_places_of_the_file)
     cr_assert_eq(y->key_at.column, 3);
     cr_assert_eq(y->items[1]->at.line, 4);
     cr_assert_str_eq(root->items[1]->keys[1], "a");
+    verl_pool_done(&pool);
+}
+
+static void
+s_refused_at(const char *text, int line, const char *word)
+{
+    verl_pool_t pool = { 0 };
+    verl_toml_error_t error;
+    cr_assert_null(verl_toml_parse(text, strlen(text), &pool, &error));
+    cr_assert_eq(error.line, line, "line %d: %s", error.line, error.text);
+    cr_assert(strstr(error.text, word) != NULL, "%s", error.text);
+    verl_pool_done(&pool);
+}
+
+// The parser asserts that a table's name begins well instead of checking it.
+Test(toml, what_trips_the_parser_is_refused_at_its_line)
+{
+    s_refused_at("a = 1\nb = 2\n[&run]\nc = 3\nd = 4\n", 3, "cannot stand");
+    s_refused_at("[&", 1, "cannot stand");
+}
+
+Test(toml, characters_outside_of_strings)
+{
+    s_refused_at("a = 1\n\xc3\xa9 = 2\n", 2, "only in a string");
+    s_refused_at("a = 1 \x01\n", 1, "only in a string");
+}
+
+// The parser's tables of Unicode have places that are called unreachable, and are not.
+Test(toml, letters_in_strings)
+{
+    const char *text = "\xef\xbb\xbf"
+                       "a = \"\"\"\xc3\xa9\\\n\xc3\xa9 \"\"\"  # \xc3\xa9\nb = '\xe2\x80\xa8'\n";
+    verl_pool_t pool = { 0 };
+    verl_toml_error_t error;
+    verl_node_t *root = verl_toml_parse(text, strlen(text), &pool, &error);
+    cr_assert(root != NULL, "%d: %s", error.line, error.text);
+    cr_assert_str_eq(root->items[0]->string, "\xc3\xa9\xc3\xa9 ");
     verl_pool_done(&pool);
 }
