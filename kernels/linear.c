@@ -11,7 +11,8 @@ enum { S_MR = 12 };                         // 24 accumulators of 32 registers
 #else
 enum { S_MR = 6 };                          // 12 of 16
 #endif
-enum { S_NR = 2 * VERL_LANES, S_DEPTH = 256, S_MC = 192, S_NC = 12 * S_NR, S_FEW = 24 };
+enum { S_NR = 2 * VERL_LANES, S_DEPTH = 256, S_MC = 192, S_NC = 24 * S_NR, S_FEW = 24, S_GROUP = 4,
+       S_ROW = S_DEPTH + 16 };
 
 // A is read as a[row * row_step + depth * depth_step], one of the steps being 1. B is the weight, [depth, n], or
 // [n, depth] where it is transposed.
@@ -66,6 +67,9 @@ s_tile(int64_t depth, const float *a, int64_t row_step, int64_t depth_step, cons
        int64_t ldc, const float *bias, int64_t columns, bool add)
 {
     verl_vf sum[S_MR][2] = { 0 };
+    #pragma GCC unroll 16
+    for (int r = 0; r < rows; r++)
+        __builtin_prefetch(c + r * ldc, 1);
     s_micro(depth, a, row_step, depth_step, b, rows, sum);
     if (columns >= S_NR && !bias) {
         #pragma GCC unroll 16
@@ -84,30 +88,38 @@ s_tile(int64_t depth, const float *a, int64_t row_step, int64_t depth_step, cons
 
 // --- Packing ---
 
-VERL_INLINE verl_vf
-s_load(const verl_weight_t *w, int64_t at, int64_t count)
-{
-    if (w->f32)
-        return count >= VERL_LANES ? verl_vf_load(w->f32 + at) : verl_vf_load_some(w->f32 + at, count);
-    return count >= VERL_LANES ? verl_vf_load_bf16(w->bf16 + at) : verl_vf_load_bf16_some(w->bf16 + at, count);
-}
-
 VERL_INLINE float
 s_load_one(const verl_weight_t *w, int64_t at)
 {
     return w->f32 ? w->f32[at] : verl_vf_load_bf16_some(w->bf16 + at, 1)[0];
 }
 
-// One panel: columns [begin, begin + columns) of rows [d0, d0 + depth) of B; missing columns are 0.
+// Part of a row of B into its panels, `step` floats apart; missing columns are 0.
+VERL_INLINE void
+s_pack_row(const verl_weight_t *w, bool bf16, int64_t at, int64_t columns, float *to, int64_t step)
+{
+    int64_t j = 0;
+    for (; j + S_NR <= columns; j += S_NR, to += step) {
+        const int64_t later = at + j + 8 * w->stride;               // rows are too far apart for the machine to guess
+        __builtin_prefetch(bf16 ? (const void *)(w->bf16 + later) : (const void *)(w->f32 + later));
+        for (int64_t h = 0; h < S_NR; h += VERL_LANES)
+            verl_vf_store(to + h, bf16 ? verl_vf_load_bf16(w->bf16 + at + j + h) : verl_vf_load(w->f32 + at + j + h));
+    }
+    for (int64_t i = 0; j < columns && i < S_NR; i++)
+        to[i] = j + i < columns ? s_load_one(w, at + j + i) : 0.0f;
+}
+
+// Panels of columns [begin, begin + columns) of rows [d0, d0 + depth) of B, side by side, so that a row is read as far
+// as it goes.
 static void
 s_pack_rows(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t columns, float *to)
 {
-    for (int64_t d = 0; d < depth; d++, to += S_NR) {
-        int64_t at = (d0 + d) * g->b.stride + begin;
-        verl_vf_store(to, s_load(&g->b, at, columns));
-        int64_t rest = columns > VERL_LANES ? columns - VERL_LANES : 0;
-        verl_vf_store(to + VERL_LANES, s_load(&g->b, at + VERL_LANES * (rest > 0), rest));
-    }
+    int64_t at = d0 * g->b.stride + begin;
+    for (int64_t d = 0; d < depth; d++, at += g->b.stride)
+        if (g->b.f32)
+            s_pack_row(&g->b, false, at, columns, to + d * S_NR, depth * S_NR);
+        else
+            s_pack_row(&g->b, true, at, columns, to + d * S_NR, depth * S_NR);
 }
 
 // Eight columns of the panel from eight rows of a transposed B; bf16 goes through the transposition in pairs.
@@ -139,33 +151,47 @@ s_pack_eight(const verl_weight_t *w, bool bf16, int64_t at, int64_t depth, float
 static void
 s_pack_columns(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t columns, float *to)
 {
-    for (int64_t j = 0; j < S_NR; j += 8) {
+    for (int64_t j = 0; j < (columns + S_NR - 1) / S_NR * S_NR; j += 8) {
         int64_t at = (begin + j) * g->b.stride + d0;
+        float *panel = to + j / S_NR * S_NR * depth + j % S_NR;
         if (j + 8 <= columns && g->b.f32)
-            s_pack_eight(&g->b, false, at, depth, to + j);
+            s_pack_eight(&g->b, false, at, depth, panel);
         else if (j + 8 <= columns)
-            s_pack_eight(&g->b, true, at, depth, to + j);
+            s_pack_eight(&g->b, true, at, depth, panel);
         else
             for (int64_t d = 0; d < depth; d++)
                 for (int64_t i = 0; i < 8; i++)
-                    to[d * S_NR + j + i] = j + i < columns ? s_load_one(&g->b, at + i * g->b.stride + d) : 0.0f;
+                    panel[d * S_NR + i] = j + i < columns ? s_load_one(&g->b, at + i * g->b.stride + d) : 0.0f;
     }
 }
 
-// Rows [begin, begin + rows) of an A whose rows are adjacent, as panels of S_MR rows, depth by depth.
+// Rows [begin, begin + rows) of an A whose rows are adjacent, as panels of S_MR rows, depth by depth. Eight depths at a
+// time, so that both what is read and what is written stays in the first-level cache.
 static void
-s_pack_a(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t rows, float *to)
+s_pack_a_columns(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t rows, float *to)
 {
-    for (int64_t i = 0; i < rows; i += S_MR) {
-        int64_t height = rows - i < S_MR ? rows - i : S_MR;
-        for (int64_t d = 0; d < depth; d++, to += S_MR) {
-            const float *from = g->a + (d0 + d) * g->depth_step + begin + i;
-            if (height == S_MR)
-                memcpy(to, from, S_MR * sizeof(float));
-            else
-                memcpy(to, from, (size_t)height * sizeof(float));
+    for (int64_t first = 0; first < depth; first += 8) {
+        int64_t last = first + 8 < depth ? first + 8 : depth;
+        for (int64_t i = 0; i < rows; i += S_MR) {
+            int64_t height = rows - i < S_MR ? rows - i : S_MR;
+            for (int64_t d = first; d < last; d++) {
+                const float *from = g->a + (d0 + d) * g->depth_step + begin + i;
+                float *panel = to + i * depth + d * S_MR;
+                if (height == S_MR)
+                    memcpy(panel, from, S_MR * sizeof(float));
+                else
+                    memcpy(panel, from, (size_t)height * sizeof(float));
+            }
         }
     }
+}
+
+// Rows of an A that lies row by row, closer together: rows a power of two apart would fall into one set of the cache.
+static void
+s_pack_a_rows(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t rows, float *to)
+{
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(to + i * S_ROW, g->a + (begin + i) * g->row_step + d0, (size_t)depth * sizeof(float));
 }
 
 // --- One area of C ---
@@ -173,7 +199,7 @@ s_pack_a(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t ro
 typedef struct {
     int64_t depth;
     const float *a;                         // the area's first row
-    int64_t row_step, depth_step, panel_step;
+    int64_t panel_step;
     const float *b;                         // one panel
     float *c;
     int64_t ldc;
@@ -202,29 +228,57 @@ s_panel(const s_panel_t *p, int64_t row_step, int64_t depth_step)
 #undef S_REST
 }
 
-// Depth by depth; a panel of B is packed just before its use, and stays in the first-level cache.
+// How the rows of A are read: as they lie, or packed.
+typedef struct {
+    const float *a;
+    int64_t row_step, depth_step, panel_step;
+} s_rows_t;
+
+static s_rows_t
+s_prepare_rows(const s_gemm_t *g, const s_area_t *area, int64_t d0, int64_t depth, float *packed)
+{
+    if (g->depth_step != 1) {
+        s_pack_a_columns(g, d0, depth, area->row, area->rows, packed);
+        return (s_rows_t){ packed, 1, S_MR, depth * S_MR };
+    }
+    if (!packed)
+        return (s_rows_t){ g->a + area->row * g->row_step + d0, g->row_step, 1, S_MR * g->row_step };
+    s_pack_a_rows(g, d0, depth, area->row, area->rows, packed);
+    return (s_rows_t){ packed, S_ROW, 1, S_MR * S_ROW };
+}
+
+// One packed group of panels against the area's rows.
+static void
+s_group(const s_gemm_t *g, const s_area_t *area, int64_t d0, int64_t depth, const s_rows_t *rows, const float *packed_b,
+        int64_t column, int64_t columns)
+{
+    for (int64_t j = 0; j < columns; j += S_NR) {
+        s_panel_t p = { .depth = depth, .a = rows->a, .panel_step = rows->panel_step, .b = packed_b + j * depth,
+                        .c = g->c + area->row * g->ldc + column + j, .ldc = g->ldc,
+                        .bias = g->bias && d0 == 0 ? g->bias + column + j : NULL, .rows = area->rows,
+                        .columns = columns - j < S_NR ? columns - j : S_NR, .add = g->add || d0 > 0 };
+        if (rows->row_step == 1 && rows->depth_step == S_MR)
+            s_panel(&p, 1, S_MR);
+        else if (rows->row_step == S_ROW)
+            s_panel(&p, S_ROW, 1);
+        else
+            s_panel(&p, rows->row_step, 1);
+    }
+}
+
+// Depth by depth; panels of B are packed just before their use, a few at a time.
 static void
 s_area(const s_gemm_t *g, const s_area_t *area, float *packed_a)
 {
-    float packed_b[S_DEPTH * S_NR] __attribute__((aligned(64)));
+    float packed_b[S_DEPTH * S_NR * S_GROUP] __attribute__((aligned(64)));
+    int64_t group = g->b_transposed ? S_NR : S_NR * S_GROUP;
     for (int64_t d0 = 0; d0 < g->depth || d0 == 0; d0 += S_DEPTH) {
         int64_t depth = g->depth - d0 < S_DEPTH ? g->depth - d0 : S_DEPTH;
-        if (packed_a)
-            s_pack_a(g, d0, depth, area->row, area->rows, packed_a);
-        for (int64_t j = 0; j < area->columns; j += S_NR) {
-            int64_t column = area->column + j, columns = area->columns - j < S_NR ? area->columns - j : S_NR;
-            (g->b_transposed ? s_pack_columns : s_pack_rows)(g, d0, depth, column, columns, packed_b);
-            s_panel_t p = { .depth = depth, .a = packed_a, .row_step = 1, .depth_step = S_MR,
-                            .panel_step = depth * S_MR, .b = packed_b, .c = g->c + area->row * g->ldc + column,
-                            .ldc = g->ldc, .bias = g->bias && d0 == 0 ? g->bias + column : NULL, .rows = area->rows,
-                            .columns = columns, .add = g->add || d0 > 0 };
-            if (packed_a) {
-                s_panel(&p, 1, S_MR);
-            } else {
-                p.a = g->a + area->row * g->row_step + d0;
-                p.panel_step = S_MR * g->row_step;
-                s_panel(&p, g->row_step, 1);
-            }
+        s_rows_t rows = s_prepare_rows(g, area, d0, depth, packed_a);
+        for (int64_t j = 0; j < area->columns; j += group) {
+            int64_t columns = area->columns - j < group ? area->columns - j : group;
+            (g->b_transposed ? s_pack_columns : s_pack_rows)(g, d0, depth, area->column + j, columns, packed_b);
+            s_group(g, area, d0, depth, &rows, packed_b, area->column + j, columns);
         }
     }
 }
@@ -302,7 +356,7 @@ s_row_area(const s_gemm_t *g, const s_area_t *area)
 static void
 s_packed_area(const s_gemm_t *g, const s_area_t *area)
 {
-    float packed_a[S_DEPTH * S_MC] __attribute__((aligned(64)));
+    float packed_a[S_ROW * S_MC] __attribute__((aligned(64)));
     s_area(g, area, packed_a);
 }
 
@@ -337,7 +391,7 @@ s_task(const s_gemm_t *g, const s_cut_t *cut, int64_t task)
                       .column = column, .columns = g->n - column < cut->nc ? g->n - column : cut->nc };
     if (g->m == 1 && g->b_transposed)
         s_row_area(g, &area);
-    else if (g->depth_step == 1)
+    else if (g->depth_step == 1 && (area.rows <= S_MR || area.columns < 4 * S_NR))
         s_area(g, &area, NULL);
     else
         s_packed_area(g, &area);
