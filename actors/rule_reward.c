@@ -26,9 +26,11 @@ static const verl_option_t s_options[] = {
     VERL_STRING(rule_reward_t, pattern, NULL,
                 "regex: PCRE2 pattern; its first group, or all of it, is the answer that was given", .optional = true),
     VERL_BOOL(rule_reward_t, trim, true, "exact: white space around response and answer does not count"),
-    VERL_REAL(rule_reward_t, format_score, 0, -1e6, 1e6, "", "gsm8k, regex: of an answer that is wrong but in the right form"),
+    VERL_REAL(rule_reward_t, format_score, 0, -1e6, 1e6, "",
+              "gsm8k, regex: of an answer that is wrong but in the right form"),
     VERL_INT(rule_reward_t, match_limit, 10000000, 1, 4000000000, "steps", "regex: what one response may cost"),
-    VERL_INT(rule_reward_t, max_length, 0, 0, 1e9, "tokens", "responses near this length lose overlong_penalty by and by",
+    VERL_INT(rule_reward_t, max_length, 0, 0, 1e9, "tokens",
+             "responses near this length lose overlong_penalty by and by",
              .also = "verl:reward_model.overlong_buffer.max_resp_len"),
     VERL_INT(rule_reward_t, overlong_buffer, 0, 0, 1e9, "tokens", "before max_length where that begins; 0: not at all",
              .also = "verl:reward_model.overlong_buffer.len"),
@@ -88,8 +90,10 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
                            "%s", error);
     verl_rule_destroy(&rule);
     if (self->overlong_buffer > self->max_length)
-        verl_declare_error(declaration, "overlong_buffer", "is %lld tokens, more than max_length = %lld: at most that would "
-                           "be right", (long long) self->overlong_buffer, (long long) self->max_length);
+        verl_declare_error(declaration, "overlong_buffer",
+                           "is %lld tokens, more than max_length = %lld: at most that would "
+                           "be right",
+                           (long long) self->overlong_buffer, (long long) self->max_length);
     return 0;
 }
 
@@ -186,7 +190,8 @@ s_measure_held_out(verl_stage_t *stage, const verl_batch_t *in, const work_t *wo
 {
     const verl_column_t *source = verl_batch_column(in, "source"), *group = verl_batch_column(in, "group");
     int64_t rows = verl_batch_rows(in), samples = s_samples(group && verl_column_is_number(group) ? group : NULL, rows);
-    bool formats = (verl_rule_needs(work->kind) & VERL_RULE_NEEDS_PATTERN) || strcmp(verl_rule_name(work->kind), "exact");
+    bool formats =
+        (verl_rule_needs(work->kind) & VERL_RULE_NEEDS_PATTERN) || strcmp(verl_rule_name(work->kind), "exact");
     char mean[32], best[32];
     snprintf(mean, sizeof mean, "mean@%lld", (long long) samples);
     snprintf(best, sizeof best, "best@%lld/mean", (long long) samples);

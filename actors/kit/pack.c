@@ -254,8 +254,10 @@ static void
 s_pick(verl_pack_t *self, const verl_rows_t *rows, int64_t row, int64_t index, int64_t t, int64_t at)
 {
     self->places[self->pick_count] = self->starts[index] + t;
-    self->picks[self->pick_count++] = (verl_lm_pick_t) {
-        .row = at, .target = verl_column_i32(rows->response_ids, row)[t], .temperature = verl_rows_temperature(rows, row),
+    self->picks[self->pick_count++] = (verl_lm_pick_t){
+        .row = at,
+        .target = verl_column_i32(rows->response_ids, row)[t],
+        .temperature = verl_rows_temperature(rows, row),
     };
 }
 

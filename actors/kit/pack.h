@@ -43,7 +43,7 @@ typedef struct verl_pack {
 } verl_pack_t;
 
 // How many of the rows order[0 … count) make the next micro-batch: whole runs of rows with one prompt as long as their
-// tokens fit into max_tokens (0: any number); a run that alone is larger is cut, down to one row, which is always taken.
+// tokens fit into max_tokens (0: any number). A run that alone is larger is cut, down to one row: that is always taken.
 int64_t verl_pack_take(const verl_rows_t *rows, const int64_t *order, int64_t count, int64_t max_tokens, bool masked);
 
 // Packs the rows order[0 … count). masked: only tokens that the mask lets in are picked; else all. 0, or -1 without

@@ -60,7 +60,7 @@ s_encode_chat(verl_prompter_t *self, const char *text, size_t bytes, verl_token_
     }
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
-    int rc = verl_chat_encode(self->tokenizer, &(verl_chat_message_t) { "user", copy }, 1, true, ids, error, error_size);
+    int rc = verl_chat_encode(self->tokenizer, &(verl_chat_message_t){ "user", copy }, 1, true, ids, error, error_size);
     free(copy);
     return rc;
 }

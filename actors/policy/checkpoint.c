@@ -1,5 +1,5 @@
-// checkpoint.c: the state of a policy on disk. `model/` is a Hugging Face directory; `optimizer.bin` is a header and the
-// optimizer's two vectors; a policy whose weights never changed leaves only a note, and its model is where it was.
+// checkpoint.c: the state of a policy on disk. `model/` is a Hugging Face directory; `optimizer.bin` is a header and
+// the optimizer's two vectors. A policy whose weights never changed leaves only a note: its model is where it was.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -92,7 +92,8 @@ s_restore_optimizer(verl_stage_t *stage, verl_policy_t *self, const char *path)
     int64_t total = verl_lm_layout(self->lm)->total;
     size_t bytes = (size_t) total * sizeof(float);
     int rc = s_read_all(fd, &header, sizeof header);
-    if (rc == 0 && (memcmp(header.magic, S_MAGIC, sizeof header.magic) != 0 || header.count != total || header.step < 0))
+    if (rc == 0 &&
+        (memcmp(header.magic, S_MAGIC, sizeof header.magic) != 0 || header.count != total || header.step < 0))
         rc = verl_fail(stage, "'%s' is not the optimizer's state of a model of %lld parameters", path,
                        (long long) total);
     else if (rc == 0 && optimizer->count == 0 && verl_lm_optimizer_init(optimizer, total) != 0)

@@ -1,5 +1,5 @@
-// declare.c: what can be said about a policy's stages before a start: columns that depend on options, the model's files,
-// the id space of its tokenizer. Looks at headers only.
+// declare.c: what can be said about a policy's stages before a start: columns that depend on options, the model's
+// files, the id space of its tokenizer. Looks at headers only.
 #include <string.h>
 #include "actors/lm/load.h"
 #include "actors/policy/policy.h"
@@ -14,8 +14,10 @@ s_look_at_model(verl_declaration_t *declaration, const verl_policy_t *self, verl
         return false;
     }
     if (self->init == VERL_POLICY_LOAD && !verl_lm_has_weights(self->model)) {
-        verl_declare_error(declaration, "model", "'%s' has no weights: a model.safetensors there, or init = \"random\", "
-                           "would be right", self->model);
+        verl_declare_error(declaration, "model",
+                           "'%s' has no weights: a model.safetensors there, or init = \"random\", "
+                           "would be right",
+                           self->model);
         return false;
     }
     return true;
@@ -66,9 +68,10 @@ verl_policy_declare_generate(verl_declaration_t *declaration, const void *state,
     if (!s_look_at_model(declaration, self, &config))
         return 0;
     if (work->max_new_tokens >= config.max_positions)
-        verl_declare_error(declaration, "max_new_tokens", "is %lld, which leaves no room for a prompt in the context of "
-                           "%lld of '%s': less would be right", (long long) work->max_new_tokens,
-                           (long long) config.max_positions, self->model);
+        verl_declare_error(declaration, "max_new_tokens",
+                           "is %lld, which leaves no room for a prompt in the context of "
+                           "%lld of '%s': less would be right",
+                           (long long) work->max_new_tokens, (long long) config.max_positions, self->model);
     if (s_look_at_tokenizer(declaration, self, !ids || work->text || work->stop.count > 0))
         s_look_at_stops(declaration, self, &work->stop);
     return 0;

@@ -40,14 +40,17 @@ s_check_prompt(verl_stage_t *stage, const verl_policy_t *self, int64_t row, cons
         return verl_fail(stage, "row %lld: its prompt has no tokens; one at least is what a response can follow",
                          (long long) row);
     if (length + options->max_new_tokens > self->config.max_positions)
-        return verl_fail(stage, "row %lld: a prompt of %lld tokens and max_new_tokens = %lld are longer than the model's "
-                         "context of %lld", (long long) row, (long long) length, (long long) options->max_new_tokens,
+        return verl_fail(stage,
+                         "row %lld: a prompt of %lld tokens and max_new_tokens = %lld are longer than the model's "
+                         "context of %lld",
+                         (long long) row, (long long) length, (long long) options->max_new_tokens,
                          (long long) self->config.max_positions);
     for (int64_t i = 0; i < length; i++)
         if (ids[i] < 0 || ids[i] >= self->config.vocab_size)
-            return verl_fail(stage, "row %lld: its prompt has the id %d at place %lld, and the model's vocabulary ends at "
-                             "%lld", (long long) row, (int) ids[i], (long long) i,
-                             (long long) self->config.vocab_size - 1);
+            return verl_fail(stage,
+                             "row %lld: its prompt has the id %d at place %lld, and the model's vocabulary ends at "
+                             "%lld",
+                             (long long) row, (int) ids[i], (long long) i, (long long) self->config.vocab_size - 1);
     return 0;
 }
 

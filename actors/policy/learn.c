@@ -64,7 +64,8 @@ s_check_column(verl_policy_lesson_t *self, verl_stage_t *stage, const verl_colum
         const float *value = verl_column_f32(column, row);
         for (int64_t t = 0; t < verl_rows_length(&self->rows, row); t++)
             if (!isfinite(value[t]) && verl_rows_is_masked_in(&self->rows, row, t))
-                return verl_fail(stage, "row %lld: %s is %g at token %lld; finite numbers are what a gradient is made of",
+                return verl_fail(stage,
+                                 "row %lld: %s is %g at token %lld; finite numbers are what a gradient is made of",
                                  (long long) row, column->name, (double) value[t], (long long) t);
     }
     return 0;
@@ -189,7 +190,8 @@ s_eval(micro_t *self, const verl_policy_lesson_t *lesson, const verl_pack_t *pac
         .ref_lp = ref ? self->ref_lp : NULL, .advantages = self->advantages,
         .is_weights = weighted ? self->is_weights : NULL, .entropy = self->entropy,
     };
-    if (verl_loss_eval(&lesson->loss, &part, totals, self->d_lp, self->d_entropy, NULL, metrics, error, error_size) != 0)
+    if (verl_loss_eval(&lesson->loss, &part, totals, self->d_lp, self->d_entropy, NULL, metrics, error, error_size) !=
+        0)
         return -1;
     for (int64_t i = 0; i < self->picks; i++) {
         self->pick_d_lp[i] = self->d_lp[pack->places[i]];

@@ -101,13 +101,13 @@ typedef struct verl_policy_lesson {
 // The loss that the options describe. 0, or -1 with one sentence.
 int  verl_policy_loss_config(const verl_policy_update_t *options, verl_loss_config_t *ret_config, char *error,
                              size_t error_size);
-// Reads and checks what the loss needs. 0, or verl_fail's -1 that names the column and the row. done accepts zeroed memory.
+// Reads and checks what the loss needs. 0, or verl_fail's -1 that names column and row. done accepts zeroed memory.
 int  verl_policy_lesson_init(verl_policy_lesson_t *self, verl_stage_t *stage, const verl_batch_t *in);
 void verl_policy_lesson_done(verl_policy_lesson_t *self);
 // Counted tokens, and rows that have any, among order[0 … count).
 verl_loss_totals_t verl_policy_totals(const verl_policy_lesson_t *self, const int64_t *order, int64_t count);
-// Sets the policy's gradient to that of the rows order[0 … count) as one mini-batch, in as many micro-batches as max_tokens
-// makes. metrics may be NULL. 0, or verl_fail's -1.
+// Sets the policy's gradient to that of the rows order[0 … count) as one mini-batch, in as many micro-batches as
+// max_tokens makes. metrics may be NULL. 0, or verl_fail's -1.
 int verl_policy_gradient(verl_stage_t *stage, const verl_policy_lesson_t *lesson, const int64_t *order, int64_t count,
                          verl_metrics_t *metrics);
 

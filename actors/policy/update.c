@@ -109,8 +109,10 @@ s_accuse(verl_stage_t *stage, update_t *self, int64_t count, const char *reason)
             return verl_fail(stage, "row %lld: its gradient is not finite (%s); the weights are unchanged by this step",
                              (long long) self->order[i], reason);
     }
-    return verl_fail(stage, "the gradient of a mini-batch of %lld rows from row %lld on is not finite (%s); the weights "
-                     "are unchanged by this step", (long long) count, (long long) self->order[0], reason);
+    return verl_fail(stage,
+                     "the gradient of a mini-batch of %lld rows from row %lld on is not finite (%s); the weights "
+                     "are unchanged by this step",
+                     (long long) count, (long long) self->order[0], reason);
 }
 
 static int
@@ -182,12 +184,13 @@ s_report(verl_stage_t *stage, update_t *self)
     verl_measure_report(stage, &self->metrics);
 }
 
-// How far the learner's own log-probabilities (old_logprobs) are from those of the rollout, which other arithmetic made:
-// the difference of probabilities, and the mean of the log-ratio.
+// How far the learner's own log-probabilities (old_logprobs) are from those of the rollout, which other arithmetic
+// made: the difference of probabilities, and the mean of the log-ratio.
 static int
 s_compare(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
 {
-    const verl_column_t *ours = verl_batch_column(in, "old_logprobs"), *theirs = verl_batch_column(in, "rollout_logprobs");
+    const verl_column_t *ours = verl_batch_column(in, "old_logprobs"),
+                        *theirs = verl_batch_column(in, "rollout_logprobs");
     const verl_rows_t *rows = &self->lesson.rows;
     double count = 0, sum = 0, most = 0, kl = 0;
     if (!ours || !theirs)
@@ -220,7 +223,8 @@ s_update(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
     const verl_policy_t *policy = verl_stage_state(stage);
     const verl_policy_update_t *options = verl_stage_options(stage);
     if (!policy->params || !policy->gradient)
-        return verl_fail(stage, "the weights of this actor are another's published version, which cannot be updated here");
+        return verl_fail(stage,
+                         "the weights of this actor are another's published version, which cannot be updated here");
     if (verl_policy_lesson_init(&self->lesson, stage, in) != 0 || s_find_groups(self, stage, in) != 0 ||
         s_compare(stage, self, in) != 0)
         return -1;
@@ -232,7 +236,8 @@ s_update(verl_stage_t *stage, update_t *self, const verl_batch_t *in)
         steps += taken;
     }
     if (steps == 0)
-        return verl_fail(stage, "none of the %lld rows has a token to learn from: every response is empty or masked out",
+        return verl_fail(stage,
+                         "none of the %lld rows has a token to learn from: every response is empty or masked out",
                          (long long) self->lesson.rows.count);
     s_report(stage, self);
     return 0;

@@ -1,4 +1,4 @@
-// rig.h: one stage of a kind without a runtime around it: options from TOML, batches from hand, metrics and failures kept.
+// rig.h: one stage of a kind without a runtime around it: options from TOML, batches by hand, metrics and failures.
 #ifndef VERL_TESTS_RIG_H
 #define VERL_TESTS_RIG_H
 #include <criterion/criterion.h>
@@ -68,8 +68,8 @@ rig_count_sample(void *context, const verl_stage_t *stage, const char *prompt, c
     ((rig_t *) context)->samples++;
 }
 
-// A stage named `name` of a kind, with options as TOML. state: of another rig whose actor it shares, or NULL. Nothing is
-// prepared yet.
+// A stage named `name` of a kind, with options as TOML. shared: another rig whose actor it is a stage of, or NULL.
+// Nothing is prepared yet.
 static inline void
 rig_init(rig_t *self, const char *kind, const char *does, const char *name, const char *state_text,
          const char *work_text, rig_t *shared)
@@ -184,8 +184,9 @@ rig_put(verl_batch_t *given, const verl_batch_t *made, const int32_t *map)
     for (int i = 0; i < verl_batch_columns(made); i++) {
         const verl_column_t *column = verl_batch_column_at(made, i);
         if (!verl_batch_column(given, column->name))
-            cr_assert_eq(verl_batch_put(given, column->name, column, map ? &map : NULL, map ? &length : NULL, map ? 1 : 0,
-                                        0, &why), 0, "%s", why.text);
+            cr_assert_eq(verl_batch_put(given, column->name, column, map ? &map : NULL, map ? &length : NULL,
+                                        map ? 1 : 0, 0, &why),
+                         0, "%s", why.text);
     }
 }
 

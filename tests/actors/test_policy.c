@@ -38,7 +38,8 @@ Test(policy, generate_gives_samples_of_each_prompt_and_says_where_they_come_from
     verl_batch_t *made = s_prompts(2), *in = rig_see(made);
     cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
     cr_assert_eq(verl_batch_rows(rig.out), 12);
-    const verl_column_t *ids = verl_batch_column(rig.out, "response_ids"), *text = verl_batch_column(rig.out, "response"),
+    const verl_column_t *ids = verl_batch_column(rig.out, "response_ids"),
+                        *text = verl_batch_column(rig.out, "response"),
                         *logprobs = verl_batch_column(rig.out, "rollout_logprobs"),
                         *prompts = verl_batch_column(rig.out, "prompt_ids");
     bool differ = false;
@@ -143,7 +144,8 @@ Test(policy, logprobs_are_those_of_the_rollout_however_the_batch_is_cut)
 {
     static const char *const works[] = { "", "max_tokens = 9", "max_tokens = 1\nentropy = true" };
     rig_t generate, logprobs;
-    rig_open(&generate, "policy", "generate", "generate", MODEL, "samples = 3\nmax_new_tokens = 4\ntemperature = 0.7", NULL);
+    rig_open(&generate, "policy", "generate", "generate", MODEL, "samples = 3\nmax_new_tokens = 4\ntemperature = 0.7",
+             NULL);
     verl_batch_t *made = s_prompts(1), *in = s_generated(&generate, made);
     for (int i = 0; i < 3; i++) {
         rig_open(&logprobs, "policy", "logprobs", "logprobs", MODEL, works[i], &generate);
@@ -274,8 +276,8 @@ Test(policy, the_gradient_is_that_of_the_loss)
 Test(policy, imitation_lowers_the_loss)
 {
     rig_t rig;
-    cr_assert_eq(s_learn(&rig, "loss = \"sft\"\nlr = 1e-2\nschedule = \"cosine\"\nwarmup_steps = 2", NULL, NULL), 0, "%s",
-                 rig.failure);
+    cr_assert_eq(s_learn(&rig, "loss = \"sft\"\nlr = 1e-2\nschedule = \"cosine\"\nwarmup_steps = 2", NULL, NULL), 0,
+                 "%s", rig.failure);
     double first = rig_metric(&rig, "train/loss");
     verl_batch_t *made = s_lesson(NULL, NULL), *in = rig_see(made);
     for (int i = 0; i < 9; i++)

@@ -23,8 +23,8 @@ Test(prompt, text_is_taken_as_it_is)
     verl_token_ids_t ids = { 0 };
     const int32_t expected[] = { 2, 3, 11, 4, 5, 12 };
     s_open(&prompter, ADDITION);
-    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_NONE, "12+34=", 6, &ids, s_error, sizeof s_error), 0, "%s",
-                 s_error);
+    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_NONE, "12+34=", 6, &ids, s_error, sizeof s_error), 0,
+                 "%s", s_error);
     cr_assert_eq(ids.count, 6);
     cr_assert_arr_eq(ids.data, expected, sizeof expected);
     verl_token_ids_done(&ids);
@@ -81,8 +81,10 @@ Test(prompt, a_chat_is_a_list_of_messages_or_one_text_of_the_user)
     char directory[] = "/tmp/verl-prompt-XXXXXX";
     s_make_chat(directory);
     s_open(&prompter, directory);
-    const char *const prompts[] = { "12", "[{\"role\": \"user\", \"content\": \"12\"}]",
-                                    "[{\"role\": \"system\", \"content\": \"0\"}, {\"role\": \"user\", \"content\": \"12\"}]" };
+    const char *const prompts[] = {
+        "12", "[{\"role\": \"user\", \"content\": \"12\"}]",
+        "[{\"role\": \"system\", \"content\": \"0\"}, {\"role\": \"user\", \"content\": \"12\"}]"
+    };
     const int32_t expected[] = { 11, 2, 3, 12, 12, 12 }, two[] = { 11, 1, 12, 11, 2, 3, 12, 12, 12 };
     for (int i = 0; i < 3; i++) {
         verl_token_ids_t ids = { 0 };
