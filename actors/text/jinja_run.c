@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_LIMIT = 512 * 1024 * 1024, STEPS = 20 * 1000 * 1000, DEEPEST = 300, MOST_VARIABLES = 10000 };
+enum { ARENA_LIMIT = 256 * 1024 * 1024, STEPS = 5 * 1000 * 1000, DEEPEST = 300, MOST_VARIABLES = 10000 };
 
 static int s_body(verl_jinja_run_t *self, const verl_jinja_node_t *node);
 

@@ -5,6 +5,9 @@
 
 TestSuite(chat, .init = fixture_setup, .fini = fixture_teardown, .timeout = 60);
 
+#define AND8 "and 1 and 1 and 1 and 1 and 1 and 1 and 1 and 1 "
+#define AND64 AND8 AND8 AND8 AND8 AND8 AND8 AND8 AND8
+
 static const verl_chat_message_t s_user[] = { { "user", "Hi" } };
 static const verl_chat_message_t s_four[] = {
     { "system", "Be brief." }, { "user", "2+2?" }, { "assistant", "<think>\nsum\n</think>\n\n4" }, { "user", "sure?" }
@@ -100,7 +103,7 @@ Test(chat, the_language)
         { "{% set x = 1 %}{% for i in [1] %}{% set x = 2 %}{% endfor %}{{ x }}", "1" },
         { "{% set n = namespace(x=1) %}{% for i in [1, 2] %}{% set n.x = n.x + i %}{% endfor %}{{ n.x }}", "4" },
         { "{{ messages[1:3] | length }}{{ messages[::-1][0].content }}{{ messages[-1]['role'] }}", "2sure?user" },
-        { "{{ 'héllo'[1:3] }}{{ 'héllo'[::-1] }}{{ 'héllo' | length }}", "éloolléh5" },
+        { "{{ 'héllo'[1:3] }}{{ 'héllo'[::-1] }}{{ 'héllo' | length }}", "élolléh5" },
         { "{{ 'a-b-c'.split('-')[-1] }}{{ ' x '.strip() }}{{ 'xxaxx'.strip('x') }}{{ 'ab'.startswith('a') }}",
           "cxaTrue" },
         { "{{ nothing is defined }}{{ nothing | default('d') }}{{ none is none }}{{ not nothing }}", "FalsedTrueTrue" },
@@ -137,7 +140,7 @@ Test(chat, what_it_cannot_do_is_one_sentence)
         { "{{ f(1) }}", "the function 'f'" },
         { "{{ raise_exception('no ' + 'way') }}", "refuses the messages: no way" },
         { "{{ 1 // 0 }}", "division" },
-        { "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}", "too long" },
+        { "{% for i in range(90000) %}{% if 1 " AND64 AND64 AND64 AND64 "%}{% endif %}{% endfor %}", "too long" },
         { "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested too deep" },
         { "{% set x = 'aaaaaaaaaaaaaaaa' %}{% set n = namespace(x=x) %}{% for i in range(99) %}{% set n.x = n.x + n.x "
           "%}{% endfor %}",
@@ -190,8 +193,10 @@ Test(chat, damaged_templates_do_no_harm)
     }
     cr_assert_gt(good, 10);
     char deep[4001], error[1024] = "";
-    memset(deep, '(', 4000);
+    memset(deep, '[', 2000);
+    memset(deep + 2000, ']', 1998);
     memcpy(deep, "{{", 2);
+    memcpy(deep + 3998, "}}", 2);
     cr_assert_null(verl_jinja_parse(deep, 4000, "test", error, sizeof error));
     cr_assert(strstr(error, "too deep"), "%s", error);
     verl_jinja_arena_done(&arena);

@@ -16,10 +16,8 @@ s_random(uint32_t *state)
 static verl_text_t
 s_text(uint32_t *state)
 {
-    static const char *const parts[] = {
-        " ", "  ", "\n", "the", " of", "It's", "123", "4567", "é", "你好", "😀", "\t", "!?", " Привет", "<|eot_id|>",
-        "🇩🇪", "\r\n", "_x"
-    };
+    static const char *const parts[] = { " ",    "  ", "\n", "the", " of",     "It's",       "123", "4567", "é",
+                                         "你好", "😀",  "\t", "!?",  " Привет", "<|eot_id|>", "🇩🇪",  "\r\n", "_x" };
     verl_text_t text = { 0 };
     cr_assert_eq(verl_text_add(&text, "", 0), 0);
     for (uint32_t left = s_random(state) % 30; left > 0; left--) {
