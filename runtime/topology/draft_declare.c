@@ -8,11 +8,18 @@
 #include "runtime/topology/nearest.h"
 #include "runtime/topology/value.h"
 
+// The ids in a column belong to a space; `who` made it so.
+typedef struct space {
+    const char *column, *id, *who;
+} space_t;
+
 struct verl_declaration {
     verl_draft_t *draft;
     verl_draft_stage_t *stage;
     int index;
     int errors;
+    int spaces_count;
+    space_t *spaces;
 };
 
 static const verl_value_t *
@@ -132,18 +139,27 @@ verl_declare_give(verl_declaration_t *declaration, const char *column)
 void
 verl_declare_space(verl_declaration_t *declaration, const char *column, const char *space, const char *who)
 {
-    verl_draft_stage_t *stage = declaration->stage;
-    const char *id = verl_pool_copy(declaration->draft->pool, space);
-    const char *name = verl_pool_copy(declaration->draft->pool, who ? who : space);
+    verl_pool_t *pool = declaration->draft->pool;
+    int count = declaration->spaces_count++;
+    declaration->spaces = verl_pool_grow(pool, declaration->spaces, count, sizeof *declaration->spaces);
+    declaration->spaces[count] = (space_t){ .column = verl_pool_copy(pool, column),
+                                            .id = verl_pool_copy(pool, space),
+                                            .who = verl_pool_copy(pool, who ? who : space) };
+}
+
+// Once all needs and gives are known, whatever was declared first.
+static void
+s_apply_space(verl_draft_stage_t *stage, const space_t *space)
+{
     for (int i = 0; i < stage->needs_count; i++)
-        if (strcmp(stage->needs[i].name, column) == 0) {
-            stage->needs[i].space = id;
-            stage->needs[i].who = name;
+        if (strcmp(stage->needs[i].name, space->column) == 0) {
+            stage->needs[i].space = space->id;
+            stage->needs[i].who = space->who;
         }
     for (int i = 0; i < stage->gives_count; i++)
-        if (strcmp(stage->gives[i].name, column) == 0) {
-            stage->gives[i].space = id;
-            stage->gives[i].who = name;
+        if (strcmp(stage->gives[i].name, space->column) == 0) {
+            stage->gives[i].space = space->id;
+            stage->gives[i].who = space->who;
         }
 }
 
@@ -205,6 +221,8 @@ s_ask(verl_draft_t *draft, verl_draft_stage_t *stage, int index)
         verl_options_done(stage->handler->options, options);
     }
     verl_options_done(actor->kind->options, state);
+    for (int i = 0; i < declaration.spaces_count; i++)
+        s_apply_space(stage, &declaration.spaces[i]);
     stage->unsure = stage->unsure || declaration.errors > 0;
 }
 

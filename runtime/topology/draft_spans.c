@@ -71,10 +71,13 @@ s_check_empty(verl_draft_t *draft, const verl_draft_stage_t *stage)
     at = verl_draft_at(stage->node, "every", at);
     at = verl_draft_at(stage->node, "begin", at);
     int64_t first = verl_span_next(&stage->span, INT64_MAX, -1);
+    const char *which = first < 0 || first > VERL_STEPS_MAX
+                            ? "there is none that all its dependencies have"
+                            : verl_pool_print(draft->pool, "its first one would be %lld", (long long) first);
     verl_problem_add(&draft->problems, at,
-                     "`%s` works on no batch: its first one would be %lld, and the run has the batches 0 "
-                     "to %lld, so a smaller `begin`, or more steps, would be right",
-                     stage->name, (long long) first, (long long) (draft->steps - 1));
+                     "`%s` works on no batch: %s, and the run has the batches 0 to %lld, so a smaller `begin`, or more "
+                     "steps, would be right",
+                     stage->name, which, (long long) (draft->steps - 1));
 }
 
 // Only where nothing else may be the reason that no source ends.

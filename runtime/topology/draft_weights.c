@@ -150,34 +150,46 @@ s_bind(verl_draft_t *draft, verl_draft_stage_t *stage)
         s_derive(draft, stage);
 }
 
-// What an actor's stages work with has to be one thing: in place, or one writer's versions of one staleness.
+// Do two stages work with the same versions?
+static bool
+s_same_versions(const verl_draft_stage_t *a, const verl_draft_stage_t *b)
+{
+    return a->weights_from == b->weights_from && (a->weights_from < 0 || a->keys.staleness == b->keys.staleness);
+}
+
+// Why a stage that takes versions cannot share its actor with another one; NULL: it can.
+static const char *
+s_quarrel(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft_stage_t *other)
+{
+    const char *writer = draft->stages[stage->weights_from].name;
+    if (s_writes(other))
+        return verl_pool_print(
+            draft->pool,
+            "`%s` takes the weights of `%s` into an actor whose own weights `%s` updates: an actor of "
+            "its own for `%s` would be right",
+            stage->name, writer, other->name, stage->name);
+    if (!other->handler->reads_weights || s_same_versions(stage, other))
+        return NULL;
+    return verl_pool_print(draft->pool,
+                           "`%s` and `%s` share the weights of one actor, so they have to work with the same versions: "
+                           "the same `weights` and `staleness` in both, or an actor for each, would be right",
+                           stage->name, other->name);
+}
+
+// Of two stages that both take versions, the first one complains.
 static void
 s_check_shared(verl_draft_t *draft, int index)
 {
     const verl_draft_stage_t *stage = &draft->stages[index];
     for (int i = 0; i < draft->stages_count; i++) {
         const verl_draft_stage_t *other = &draft->stages[i];
-        if (i == index || other->actor != stage->actor || !other->handler ||
-            other->weights_from == stage->weights_from) {
-            bool same = i != index && other->actor == stage->actor && other->handler;
-            if (!same || other->keys.staleness == stage->keys.staleness || i < index)
-                continue;
-        }
-        if (!other->handler->reads_weights && !s_writes(other))
+        bool told = i < index && other->weights_from >= 0;
+        bool shares = i != index && other->actor == stage->actor && other->handler;
+        const char *quarrel = shares && !told ? s_quarrel(draft, stage, other) : NULL;
+        if (!quarrel)
             continue;
-        verl_at_t at = verl_draft_at(stage->node, "weights", verl_draft_at(stage->node, "staleness", stage->at));
-        if (s_writes(other))
-            verl_problem_add(&draft->problems, at,
-                             "`%s` takes the weights of `%s` into an actor whose own weights `%s` "
-                             "updates: an actor of its own for `%s` would be right",
-                             stage->name, draft->stages[stage->weights_from].name, other->name, stage->name);
-        else
-            verl_problem_add(
-                &draft->problems, at,
-                "`%s` and `%s` share the weights of one actor, so they have to work with "
-                "the same versions: the same `weights` and `staleness` in both, or an actor for each, would "
-                "be right",
-                stage->name, other->name);
+        verl_at_t at = verl_draft_at(stage->node, "staleness", stage->at);
+        verl_problem_add(&draft->problems, verl_draft_at(stage->node, "weights", at), "%s", quarrel);
         return;
     }
 }

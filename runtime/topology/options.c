@@ -215,9 +215,29 @@ verl_option_check(const verl_option_t *option, const verl_value_t *given, verl_p
     return verl_error_set(&fault->error, "has no type that is known");
 }
 
+// A plain number or boolean, which most defaults are, without the parser.
+static bool
+s_plain_default(const verl_option_t *option, verl_value_t *ret)
+{
+    char *end = NULL;
+    const char *text = option->fallback;
+    if (option->type == VERL_OPTION_BOOL) {
+        *ret = (verl_value_t){ .type = VERL_VALUE_BOOL, .boolean = strcmp(text, "true") == 0 };
+        return ret->boolean || strcmp(text, "false") == 0;
+    }
+    errno = 0;
+    if (option->type == VERL_OPTION_INT)
+        *ret = (verl_value_t){ .type = VERL_VALUE_INT, .integer = strtoll(text, &end, 10) };
+    else if (option->type == VERL_OPTION_REAL)
+        *ret = (verl_value_t){ .type = VERL_VALUE_REAL, .real = strtod(text, &end) };
+    return end && end != text && !*end && errno == 0;
+}
+
 static int
 s_parse_default(const verl_option_t *option, verl_pool_t *pool, verl_value_t *ret)
 {
+    if (s_plain_default(option, ret))
+        return 0;
     verl_toml_error_t error;
     char *text = verl_pool_print(pool, "v = %s\n", option->fallback);
     verl_node_t *root = verl_toml_parse(text, strlen(text), pool, &error);
