@@ -79,13 +79,16 @@ s_on_pong(void *context, const verl_message_t *message)
     party_t *self = context;
     self->answered = message->batch;
     self->slowest = fmax(self->slowest, verl_bench_now() - self->asked);
+    verl_endpoint_wake(self->endpoint);
 }
 
 static void
 s_on_ping(void *context, verl_buffer_t *body)
 {
     (void) body;                            // nothing to say of a worker
-    ((party_t *) context)->answered++;
+    party_t *self = context;
+    self->answered++;
+    verl_endpoint_wake(self->endpoint);     // a step handles what is there, and then waits
 }
 
 static void
@@ -97,6 +100,7 @@ s_open(party_t *self, const char *address, int which)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
     self->zmq = zmq_ctx_new();
     self->endpoint = verl_endpoint_new(self->zmq, (uint64_t) which + 2, self->addresses[which], &handlers, self, &error);
+    usleep(200000);                         // as in a run: all are bound before any connects
     if (!self->endpoint || verl_endpoint_connect(self->endpoint, (uint64_t) !which + 2, self->addresses[!which], &error))
         _exit(1);
 }
