@@ -28,7 +28,7 @@ typedef struct verl_attention_plan {
     int64_t *segment_start;                 // [rows]
     verl_attention_tile_t *tiles;           // grouped by root
     int64_t tile_count;
-    int64_t *trees;                         // [tree_count + 1] into tiles
+    int64_t *trees;                         // [tree_count + 1] into tiles; those of the plan are trees[0] and on
     int64_t tree_count;
 } verl_attention_plan_t;
 
@@ -36,6 +36,10 @@ typedef struct verl_attention_plan {
 // one segment only, so that a segment's results do not depend on its neighbours' lengths. 0, or -1 without memory.
 int  verl_attention_plan_init(verl_attention_plan_t *plan, const verl_segment_t *segments, int64_t count, bool alone);
 void verl_attention_plan_done(verl_attention_plan_t *plan);
+
+// The part of plan that is its trees [begin, end): borrowed, for as long as plan lives. Parts may be computed at the
+// same time, by forward and by backward; each touches its own rows only.
+verl_attention_plan_t verl_attention_plan_part(const verl_attention_plan_t *plan, int64_t begin, int64_t end);
 
 // out[rows, heads * head_dim]; lse[rows, heads], the log of each row's sum of exponentials, may be NULL.
 void verl_attention_forward(const verl_attention_t *shape, const verl_attention_plan_t *plan, const float *qkv,

@@ -112,7 +112,7 @@ verl_attention_forward(const verl_attention_t *shape, const verl_attention_plan_
     for (int64_t task = 0; task < tasks; task++) {
         int64_t head = task % shape->heads;
         s_work_t w;                         // its large arrays are written before they are read
-        w.shape = shape, w.plan = plan, w.tile = &plan->tiles[task / shape->heads];
+        w.shape = shape, w.plan = plan, w.tile = &plan->tiles[plan->trees[0] + task / shape->heads];
         w.q = qkv + head * hd, w.k = qkv + (shape->heads + head / group) * hd, w.v = w.k + shape->kv_heads * hd;
         w.out = out + head * hd;
         s_head(&w, head, lse);

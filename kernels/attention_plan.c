@@ -89,6 +89,16 @@ verl_attention_plan_init(verl_attention_plan_t *plan, const verl_segment_t *segm
     return 0;
 }
 
+verl_attention_plan_t
+verl_attention_plan_part(const verl_attention_plan_t *plan, int64_t begin, int64_t end)
+{
+    verl_attention_plan_t part = *plan;
+    part.trees += begin;
+    part.tree_count = end - begin;
+    part.tile_count = part.trees[part.tree_count] - part.trees[0];
+    return part;
+}
+
 void
 verl_attention_plan_done(verl_attention_plan_t *plan)
 {

@@ -55,10 +55,9 @@ s_backward_one(int64_t n, double eps, const float *x, const float *w, const floa
             dx[i] = r * (dy[i] * w[i] - x[i] * c);
 }
 
-// One thread, so that each dw[i] is one sum over rows in order; it is a small part of a step.
-static void
-s_backward_weight(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx, const float *dy,
-                  int64_t lddy, float *dw)
+void
+verl_rmsnorm_backward_weight(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx,
+                             const float *dy, int64_t lddy, float *dw)
 {
     for (int64_t row = 0; row < rows; row++)
         for (int64_t g = 0; g < groups; g++) {
@@ -71,10 +70,8 @@ s_backward_weight(int64_t rows, int64_t groups, int64_t n, double eps, const flo
 
 void
 verl_rmsnorm_backward(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx,
-                      const float *w, const float *dy, int64_t lddy, bool add, float *dx, int64_t lddx, float *dw,
-                      int threads)
+                      const float *w, const float *dy, int64_t lddy, bool add, float *dx, int64_t lddx, int threads)
 {
-    s_backward_weight(rows, groups, n, eps, x, ldx, dy, lddy, dw);
     threads = rows * groups * n < 50000 ? 1 : threads;
     #pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1)
     for (int64_t row = 0; row < rows; row++)

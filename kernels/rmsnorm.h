@@ -11,8 +11,12 @@
 void verl_rmsnorm_forward(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx,
                           const float *w, float *y, int64_t ldy, int threads);
 
-// Given x (the input of forward) and dy: dx (+= where add), which may be dy where not add, and dw[n] += its part.
+// Given x (the input of forward) and dy: dx, or dx += where add. dx may be dy where not add.
 void verl_rmsnorm_backward(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx,
                            const float *w, const float *dy, int64_t lddy, bool add, float *dx, int64_t lddx,
-                           float *dw, int threads);
+                           int threads);
+
+// dw[n] += its gradient, row by row.
+void verl_rmsnorm_backward_weight(int64_t rows, int64_t groups, int64_t n, double eps, const float *x, int64_t ldx,
+                                  const float *dy, int64_t lddy, float *dw);
 #endif

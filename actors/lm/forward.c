@@ -126,21 +126,24 @@ s_keep_raw(const verl_lm_config_t *c, int64_t rows, const float *qkv, float *raw
 }
 
 void
-verl_lm_layer_forward(const verl_lm_t *lm, verl_lm_tape_t *tape, int64_t layer, float *next)
+verl_lm_layer_forward(const verl_lm_t *lm, const verl_lm_tape_t *tape, const verl_lm_chunk_t *chunk, int64_t layer,
+                      float *next, int threads)
 {
     const verl_lm_config_t *c = &lm->config;
     const verl_lm_record_t *r = &tape->records[layer];
     const verl_attention_t shape = verl_lm_attention_shape(c);
-    int64_t rows = tape->rows;
-    verl_lm_layer_head(lm, layer, rows, r->x, tape->normed, r->qkv, lm->threads);
+    int64_t row = chunk->row, rows = chunk->rows, at = row * c->hidden_size, query = verl_lm_query_width(c);
+    float *qkv = r->qkv + row * verl_lm_qkv_width(c), *middle = r->middle + at, *normed = tape->normed + at;
+    verl_lm_layer_head(lm, layer, rows, r->x + at, normed, qkv, threads);
     if (r->qk_raw)
-        s_keep_raw(c, rows, r->qkv, r->qk_raw);
-    verl_lm_rotate(lm, layer, rows, tape->positions, r->qkv, lm->threads);
-    verl_attention_forward(&shape, &tape->plan, r->qkv, r->attention, r->lse, lm->threads);
-    verl_lm_round(lm, rows * verl_lm_query_width(c), r->attention, lm->threads);
-    memcpy(r->middle, r->x, (size_t)(rows * c->hidden_size) * sizeof(float));
-    verl_lm_project(lm, layer, VERL_LM_OUT, rows, r->attention, true, r->middle, lm->threads);
-    verl_lm_layer_tail(lm, layer, rows, r->middle, tape->normed, r->gate_up, tape->h, next, lm->threads);
+        s_keep_raw(c, rows, qkv, r->qk_raw + row * (c->heads + c->kv_heads) * c->head_dim);
+    verl_lm_rotate(lm, layer, rows, tape->positions + row, qkv, threads);
+    verl_attention_forward(&shape, &chunk->plan, r->qkv, r->attention, r->lse, threads);
+    verl_lm_round(lm, rows * query, r->attention + row * query, threads);
+    memcpy(middle, r->x + at, (size_t)(rows * c->hidden_size) * sizeof(float));
+    verl_lm_project(lm, layer, VERL_LM_OUT, rows, r->attention + row * query, true, middle, threads);
+    verl_lm_layer_tail(lm, layer, rows, middle, normed, r->gate_up + row * 2 * c->intermediate_size,
+                       tape->h + row * c->intermediate_size, next + at, threads);
 }
 
 // --- The batch's contract ---
@@ -196,6 +199,24 @@ s_positions(const verl_lm_tape_t *tape)
     return most + 1;
 }
 
+// From tokens to hidden states, for one chunk.
+static void
+s_run_chunk(const verl_lm_t *lm, const verl_lm_tape_t *tape, const verl_lm_chunk_t *chunk, verl_lm_on_layer_t on_layer,
+            void *context, int threads)
+{
+    int64_t layers = lm->config.layers, hidden = lm->config.hidden_size, at = chunk->row * hidden;
+    verl_embedding_forward(chunk->rows, hidden, tape->tokens + chunk->row, lm->params + lm->layout.embedding,
+                           tape->records[0].x + at);
+    for (int64_t i = 0; i < layers; i++) {
+        float *next = i + 1 < layers ? tape->records[i + 1].x : tape->last;
+        verl_lm_layer_forward(lm, tape, chunk, i, next, threads);
+        if (on_layer)
+            on_layer(context, i, tape, chunk);
+    }
+    verl_rmsnorm_forward(chunk->rows, 1, hidden, lm->config.norm_eps, tape->last + at, hidden,
+                         lm->params + lm->layout.final_norm, tape->hidden + at, hidden, threads);
+}
+
 int
 verl_lm_run(verl_lm_t *lm, verl_lm_tape_t *tape, verl_lm_mode_t mode, const verl_lm_batch_t *batch, bool alone,
             verl_lm_on_layer_t on_layer, void *context, char *error, size_t error_size)
@@ -206,17 +227,11 @@ verl_lm_run(verl_lm_t *lm, verl_lm_tape_t *tape, verl_lm_mode_t mode, const verl
     if (verl_lm_tape_prepare(lm, tape, mode, batch, alone) || verl_lm_need_positions(lm, s_positions(tape)))
         return verl_lm_fail(error, error_size, "model: no memory for the activations of %lld rows (%lld MiB)",
                             (long long)batch->rows, (long long)verl_lm_tape_bytes(lm, mode, batch->rows) >> 20);
-    int64_t rows = tape->rows, hidden = c->hidden_size;
-    verl_embedding_forward(rows, hidden, tape->tokens, lm->params + lm->layout.embedding, tape->records[0].x);
-    for (int64_t i = 0; i < c->layers; i++) {
-        verl_lm_layer_forward(lm, tape, i, i + 1 < c->layers ? tape->records[i + 1].x : tape->last);
-        if (on_layer)
-            on_layer(context, i, tape);
-    }
-    verl_rmsnorm_forward(rows, 1, hidden, c->norm_eps, tape->last, hidden, lm->params + lm->layout.final_norm,
-                         tape->hidden, hidden, lm->threads);
+    #pragma omp parallel for num_threads(lm->threads) schedule(dynamic) if(tape->chunk_count > 1)
+    for (int64_t i = 0; i < tape->chunk_count; i++)
+        s_run_chunk(lm, tape, &tape->chunks[i], on_layer, context, tape->chunk_count > 1 ? 1 : lm->threads);
     if (tape->d_hidden)
-        memset(tape->d_hidden, 0, (size_t)(rows * hidden) * sizeof(float));
+        memset(tape->d_hidden, 0, (size_t)(tape->rows * c->hidden_size) * sizeof(float));
     return 0;
 }
 

@@ -246,13 +246,13 @@ typedef struct {
 } s_prefill_t;
 
 static void
-s_store_keys(void *context, int64_t layer, const verl_lm_tape_t *tape)
+s_store_keys(void *context, int64_t layer, const verl_lm_tape_t *tape, const verl_lm_chunk_t *chunk)
 {
     const s_prefill_t *p = context;
     const verl_lm_config_t *c = &p->wave->lm->config;
     int64_t width = s_cache_width(c), ld = verl_lm_qkv_width(c);
     const float *keys = tape->records[layer].qkv + verl_lm_query_width(c);
-    for (int64_t row = 0; row < tape->rows; row++)
+    for (int64_t row = chunk->row; row < chunk->row + chunk->rows; row++)
         memcpy(s_cache(p->wave, layer, p->row + row), keys + row * ld, (size_t)width * sizeof(float));
 }
 

@@ -30,6 +30,8 @@ typedef struct verl_lm_record {
     float *gate_up;                         // [rows, 2 * intermediate]
 } verl_lm_record_t;
 
+typedef struct verl_lm_chunk verl_lm_chunk_t;
+
 struct verl_lm_tape {
     verl_lm_mode_t mode;
     int64_t rows;                           // 0: no forward yet
@@ -39,17 +41,29 @@ struct verl_lm_tape {
     verl_segment_t *segments;
     int64_t segment_count, capacity_rows, capacity_segments;
     verl_attention_plan_t plan;
+    verl_lm_chunk_t *chunks;                // they cover the rows in order
+    int64_t chunk_count;                    // 1: each operation shares out its rows; more: threads take whole chunks
     verl_lm_record_t *records;              // [layers]
     int64_t record_count;
     float *memory;                          // all of the arrays below and of the records
     int64_t memory_floats;
     float *last;                            // [rows, hidden] input of the final norm
     float *hidden, *d_hidden;               // [rows, hidden]
-    float *normed;                          // [rows, hidden] scratch
-    float *h;                               // [rows, intermediate] scratch
-    float *d_x, *d_y, *d_normed;            // [rows, hidden], TRAIN modes only, like all below
+    float *normed;                          // [rows, hidden] scratch: the input of a layer's first product
+    float *h;                               // [rows, intermediate] scratch: the input of its last product
+    float *d_x;                             // [rows, hidden], TRAIN modes only, like all below: gradient on its way down
+    float *normed_middle;                   // [rows, hidden] input of gate and up
+    float *d_down, *d_o;                    // [rows, hidden] gradient of the outputs of down and o
+    float *d_normed, *d_normed_middle;      // [rows, hidden] gradients of the norms' outputs
     float *d_h;                             // [rows, intermediate]
     float *d_qkv, *d_attention;
+    float *d_rotated;                       // [rows, (heads + kv_heads) * head_dim] before the QK norm's; or NULL
+};
+
+// Rows of whole trees, which touch no other rows.
+struct verl_lm_chunk {
+    int64_t row, rows;
+    verl_attention_plan_t plan;             // a part of the tape's
 };
 
 // Writes the sentence, and returns -1.
@@ -103,12 +117,14 @@ void verl_lm_layer_head(const verl_lm_t *lm, int64_t layer, int64_t rows, const 
 void verl_lm_layer_tail(const verl_lm_t *lm, int64_t layer, int64_t rows, const float *middle, float *normed,
                         float *gate_up, float *h, float *next, int threads);
 
-// One layer of a tape: fills its record from record->x, and next[rows, hidden].
-void verl_lm_layer_forward(const verl_lm_t *lm, verl_lm_tape_t *tape, int64_t layer, float *next);
+// One layer on a chunk of a tape: fills its rows of the record from record->x, and of next[rows of the tape, hidden].
+void verl_lm_layer_forward(const verl_lm_t *lm, const verl_lm_tape_t *tape, const verl_lm_chunk_t *chunk,
+                           int64_t layer, float *next, int threads);
 
-// As verl_lm_forward; calls on_layer (may be NULL) after each layer's attention, and keeps segments in tiles of their
-// own with alone.
-typedef void (*verl_lm_on_layer_t)(void *context, int64_t layer, const verl_lm_tape_t *tape);
+// As verl_lm_forward; calls on_layer (may be NULL) after each layer of each chunk, perhaps from several threads, and
+// keeps segments in tiles of their own with alone.
+typedef void (*verl_lm_on_layer_t)(void *context, int64_t layer, const verl_lm_tape_t *tape,
+                                   const verl_lm_chunk_t *chunk);
 int verl_lm_run(verl_lm_t *lm, verl_lm_tape_t *tape, verl_lm_mode_t mode, const verl_lm_batch_t *batch, bool alone,
                 verl_lm_on_layer_t on_layer, void *context, char *error, size_t error_size);
 

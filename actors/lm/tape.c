@@ -19,6 +19,7 @@ verl_lm_tape_destroy(verl_lm_tape_t **tape_p)
     free(tape->tokens);
     free(tape->positions);
     free(tape->segments);
+    free(tape->chunks);
     free(tape->records);
     free(tape->memory);
     free(tape);
@@ -78,13 +79,14 @@ s_lay_out(s_block_t *b, const verl_lm_config_t *c, verl_lm_mode_t mode, int64_t 
     t->hidden = s_take(b, hidden);
     t->normed = s_take(b, hidden);
     t->h = s_take(b, rows * c->intermediate_size);
-    t->d_hidden = t->d_x = t->d_y = t->d_normed = t->d_h = t->d_qkv = t->d_attention = NULL;
+    t->d_hidden = NULL;
     if (mode == VERL_LM_SCORE)
         return;
-    t->d_hidden = s_take(b, hidden);
-    t->d_x = s_take(b, hidden);
-    t->d_y = s_take(b, hidden);
-    t->d_normed = s_take(b, hidden);
+    float **hidden_arrays[] = { &t->d_hidden, &t->d_x, &t->normed_middle, &t->d_down, &t->d_o, &t->d_normed,
+                                &t->d_normed_middle };
+    for (size_t i = 0; i < sizeof hidden_arrays / sizeof hidden_arrays[0]; i++)
+        *hidden_arrays[i] = s_take(b, hidden);
+    t->d_rotated = c->qk_norm ? s_take(b, rows * (c->heads + c->kv_heads) * c->head_dim) : NULL;
     t->d_h = s_take(b, rows * c->intermediate_size);
     t->d_qkv = s_take(b, rows * verl_lm_qkv_width(c));
     t->d_attention = s_take(b, rows * verl_lm_query_width(c));
@@ -100,7 +102,7 @@ verl_lm_tape_bytes(const verl_lm_t *lm, verl_lm_mode_t mode, int64_t rows)
     int64_t records = mode == VERL_LM_TRAIN ? c->layers : 1, inputs = mode == VERL_LM_SCORE ? 1 : c->layers + 1;
     int64_t shared = (2 + inputs) * c->hidden_size + c->intermediate_size;
     if (mode != VERL_LM_SCORE)
-        shared += 4 * c->hidden_size + c->intermediate_size + verl_lm_qkv_width(c) + verl_lm_query_width(c);
+        shared += 7 * c->hidden_size + width + c->intermediate_size + verl_lm_qkv_width(c) + verl_lm_query_width(c);
     return rows * 4 * (records * record + shared);
 }
 
@@ -152,6 +154,61 @@ s_reserve_memory(verl_lm_tape_t *t, int64_t floats)
     return t->memory ? 0 : -1;
 }
 
+enum { S_CHUNK_ROWS = 96, S_CHUNKS_A_THREAD = 4 };
+
+// Whether each tree's rows lie together, in the order of the trees.
+static bool
+s_is_by_tree(const verl_attention_plan_t *plan)
+{
+    int64_t row = 0;
+    for (int64_t i = 0; i < plan->tile_count; i++) {
+        if (plan->tiles[i].row != row)
+            return false;
+        row += plan->tiles[i].rows;
+    }
+    return true;
+}
+
+// Cuts at trees into chunks of about `target` rows. Returns the rows of the largest.
+static int64_t
+s_cut(verl_lm_tape_t *t, int64_t rows, int64_t target)
+{
+    const verl_attention_plan_t *plan = &t->plan;
+    int64_t begin = 0, row = 0, largest = 0;
+    t->chunk_count = 0;
+    for (int64_t tree = 1; tree <= plan->tree_count; tree++) {
+        int64_t end = tree < plan->tree_count ? plan->tiles[plan->trees[tree]].row : rows;
+        if (end - row < target && tree < plan->tree_count)
+            continue;
+        t->chunks[t->chunk_count++] = (verl_lm_chunk_t){ .row = row, .rows = end - row,
+                                                         .plan = verl_attention_plan_part(plan, begin, tree) };
+        largest = end - row > largest ? end - row : largest;
+        begin = tree;
+        row = end;
+    }
+    return largest;
+}
+
+// Threads take whole chunks where trees allow a fair share each; else there is one chunk.
+static int
+s_set_chunks(verl_lm_tape_t *t, int64_t rows, int threads)
+{
+    free(t->chunks);
+    t->chunks = malloc((size_t)(t->plan.tree_count + 1) * sizeof t->chunks[0]);
+    if (!t->chunks)
+        return -1;
+    int64_t target = rows / (S_CHUNKS_A_THREAD * threads), largest = rows;
+    target = target < S_CHUNK_ROWS ? S_CHUNK_ROWS : target;
+    t->chunk_count = 0;
+    if (threads > 1 && s_is_by_tree(&t->plan))
+        largest = s_cut(t, rows, target);
+    if (t->chunk_count == 0 || largest * threads > rows + rows / 2) {
+        t->chunks[0] = (verl_lm_chunk_t){ .rows = rows, .plan = t->plan };
+        t->chunk_count = 1;
+    }
+    return 0;
+}
+
 // Positions of a segment continue from its parent's end.
 static void
 s_set_positions(verl_lm_tape_t *t)
@@ -183,7 +240,8 @@ verl_lm_tape_prepare(const verl_lm_t *lm, verl_lm_tape_t *t, verl_lm_mode_t mode
     memcpy(t->tokens, batch->tokens, (size_t)batch->rows * sizeof t->tokens[0]);
     memcpy(t->segments, batch->segments, (size_t)batch->segment_count * sizeof t->segments[0]);
     t->segment_count = batch->segment_count;
-    if (verl_attention_plan_init(&t->plan, t->segments, t->segment_count, alone))
+    if (verl_attention_plan_init(&t->plan, t->segments, t->segment_count, alone)
+        || s_set_chunks(t, batch->rows, lm->threads))
         return -1;
     s_set_positions(t);
     t->mode = mode;
