@@ -158,39 +158,6 @@ s_place_tokens(s_compiler_t *self, verl_token_added_t *added)
     return rc;
 }
 
-// What each token stands for, and the table of pieces. Of a token that is not in the alphabet the reference's decoder
-// writes the content as it is.
-static int
-s_place_bytes(s_compiler_t *self)
-{
-    uint32_t tokens = self->header.tokens, slots = s_slots(tokens);
-    uint32_t *offset = s_table(self, VERL_SECTION_BYTES_OFFSETS, ((size_t) tokens + 1) * sizeof *offset, 0);
-    verl_token_slot_t *table = s_table(self, VERL_SECTION_PIECE_TABLE, slots * sizeof *table, 0xFF);
-    verl_text_t *bytes = &self->section[VERL_SECTION_BYTES];
-    const verl_text_t *contents = &self->section[VERL_SECTION_CONTENTS];
-    bool byte_level = (self->source->flags & VERL_MODEL_BYTE_LEVEL) != 0, alphabet = byte_level, memory = true;
-    for (size_t i = 0; i < self->source->step_count[VERL_PIPE_DECODER]; i++)
-        alphabet |= self->source->step[VERL_PIPE_DECODER][i].kind == VERL_STEP_BYTE_LEVEL;
-    if (!offset || !table)
-        return S_NO_MEMORY(self);
-    for (uint32_t id = 0; id < tokens; id++) {
-        const char *content = contents->data ? contents->data + self->offsets[id] : "";
-        uint32_t length = self->offsets[id + 1] - self->offsets[id];
-        bool inside = alphabet && verl_alphabet_bytes(content, length, bytes, &memory);
-        if (!memory || (!inside && verl_text_add(bytes, content, length)))
-            return S_NO_MEMORY(self);
-        offset[id + 1] = (uint32_t) bytes->length;
-        uint32_t size = offset[id + 1] - offset[id];
-        if (size > self->header.longest)
-            self->header.longest = size;
-        if (!(self->flags[id] & VERL_TOKEN_MODEL) || (byte_level && !inside))
-            continue;
-        self->flags[id] |= VERL_TOKEN_PIECE;
-        s_put(table, slots - 1, verl_hash(bytes->data + offset[id], size, 0), id);
-    }
-    return 0;
-}
-
 static int
 s_place_byte_ids(s_compiler_t *self)
 {
@@ -334,6 +301,63 @@ s_place_added(s_compiler_t *self, verl_token_added_t *added, bool normalized)
     return rc ? S_NO_MEMORY(self) : 0;
 }
 
+// The text that a token is decoded from: its content; of an added token that is looked for in normalised text what the
+// normaliser makes of it, as in the reference.
+static const char *
+s_decoded_from(const s_compiler_t *self, uint32_t id, uint32_t *length)
+{
+    const verl_text_t *list = &self->section[VERL_SECTION_ADDED_NORMALIZED];
+    const verl_token_added_t *added = (const verl_token_added_t *) (const void *) list->data;
+    for (size_t i = 0; !(self->flags[id] & VERL_TOKEN_MODEL) && i < list->length / sizeof *added; i++)
+        if (added[i].id == id) {
+            *length = added[i].match.length;
+            return self->section[VERL_SECTION_STRINGS].data + added[i].match.offset;
+        }
+    *length = self->offsets[id + 1] - self->offsets[id];
+    return *length ? self->section[VERL_SECTION_CONTENTS].data + self->offsets[id] : "";
+}
+
+// What one token stands for, and its place in the table of pieces. Of a token that is not in the alphabet the
+// reference's decoder writes the content as it is.
+static int
+s_place_token_bytes(s_compiler_t *self, uint32_t id, bool alphabet, uint32_t *offset, verl_token_slot_t *table,
+                    uint32_t mask)
+{
+    verl_text_t *bytes = &self->section[VERL_SECTION_BYTES];
+    bool byte_level = (self->source->flags & VERL_MODEL_BYTE_LEVEL) != 0, memory = true;
+    uint32_t length;
+    const char *content = s_decoded_from(self, id, &length);
+    bool inside = alphabet && verl_alphabet_bytes(content, length, bytes, &memory);
+    if (!memory || (!inside && verl_text_add(bytes, content, length)))
+        return S_NO_MEMORY(self);
+    offset[id + 1] = (uint32_t) bytes->length;
+    uint32_t size = offset[id + 1] - offset[id];
+    if (size > self->header.longest)
+        self->header.longest = size;
+    if (!(self->flags[id] & VERL_TOKEN_MODEL) || (byte_level && !inside))
+        return 0;
+    self->flags[id] |= VERL_TOKEN_PIECE;
+    s_put(table, mask, verl_hash(bytes->data + offset[id], size, 0), id);
+    return 0;
+}
+
+static int
+s_place_bytes(s_compiler_t *self)
+{
+    uint32_t tokens = self->header.tokens, slots = s_slots(tokens);
+    uint32_t *offset = s_table(self, VERL_SECTION_BYTES_OFFSETS, ((size_t) tokens + 1) * sizeof *offset, 0);
+    verl_token_slot_t *table = s_table(self, VERL_SECTION_PIECE_TABLE, slots * sizeof *table, 0xFF);
+    bool alphabet = (self->source->flags & VERL_MODEL_BYTE_LEVEL) != 0;
+    for (size_t i = 0; i < self->source->step_count[VERL_PIPE_DECODER]; i++)
+        alphabet |= self->source->step[VERL_PIPE_DECODER][i].kind == VERL_STEP_BYTE_LEVEL;
+    if (!offset || !table || verl_text_add(&self->section[VERL_SECTION_BYTES], "", 0))
+        return S_NO_MEMORY(self);
+    for (uint32_t id = 0; id < tokens; id++)
+        if (s_place_token_bytes(self, id, alphabet, offset, table, slots - 1))
+            return -1;
+    return 0;
+}
+
 static int
 s_special_id(const s_compiler_t *self, int32_t id, verl_token_span_t content)
 {
@@ -447,8 +471,8 @@ s_mark_whole(verl_token_image_t *image)
 static int
 s_compile(s_compiler_t *self, verl_token_added_t *added, verl_token_image_t *ret_image)
 {
-    if (s_place_tokens(self, added) || s_place_bytes(self) || s_place_byte_ids(self) || s_place_merges(self)
-        || s_place_added(self, added, false) || s_place_added(self, added, true) || s_place_rest(self))
+    if (s_place_tokens(self, added) || s_place_added(self, added, false) || s_place_added(self, added, true)
+        || s_place_bytes(self) || s_place_byte_ids(self) || s_place_merges(self) || s_place_rest(self))
         return -1;
     self->header.identity = s_identity(self);
     void *block = s_assemble(self);

@@ -186,13 +186,13 @@ s_run_steps(const verl_engine_t *self, s_list_t *list)
     return rc;
 }
 
-// The strings that a decoder with ByteLevel starts from are bytes, else contents. Without a decoder, a space lies
-// between two tokens.
+// What the decoder starts from: what the tokens stand for; contents where a byte-level model has a decoder that does
+// not undo the alphabet. Without a decoder, a space lies between two tokens.
 static int
 s_collect(const verl_engine_t *self, const int32_t *ids, size_t count, unsigned flags, s_list_t *list)
 {
     const verl_token_image_t *image = &self->image;
-    bool bytes = false, join = (image->header->flags & VERL_MODEL_JOIN) != 0;
+    bool bytes = !(image->header->flags & VERL_MODEL_BYTE_LEVEL), join = (image->header->flags & VERL_MODEL_JOIN) != 0;
     for (uint32_t i = 0; i < image->step_count[VERL_PIPE_DECODER]; i++)
         bytes |= image->steps[VERL_PIPE_DECODER][i].kind == VERL_STEP_BYTE_LEVEL;
     const char *contents = bytes ? image->bytes : image->contents;

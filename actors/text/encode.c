@@ -8,7 +8,6 @@
 #include "actors/text/source.h"
 #include "actors/text/utf8.h"
 #include <stdlib.h>
-#include <utf8proc.h>
 
 typedef struct {
     const verl_engine_t *engine;
@@ -190,15 +189,10 @@ s_match_added(const verl_engine_t *engine, int pass, const char *text, size_t le
 }
 
 static bool
-s_is_word(const char *text, size_t length)
+s_is_word(const s_run_t *self, const char *text, size_t length)
 {
-    uint32_t code;
-    size_t skip;
-    if (length == 0 || !verl_utf8_next((const uint8_t *) text, length, &code, &skip))
-        return false;
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t) code);
-    return (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_NL) || category == UTF8PROC_CATEGORY_PC
-           || code == 0x200C || code == 0x200D;
+    size_t start, end, one = length ? verl_utf8_length((uint8_t) text[0]) : 0;
+    return one && verl_pattern_find(&self->engine->word, &self->encoder->matcher, text, one, 0, &start, &end) == 1;
 }
 
 static size_t
@@ -242,8 +236,8 @@ s_counts(const s_run_t *self, const verl_token_added_t *added, const char *text,
         return false;
     if (!(added->flags & VERL_ADDED_SINGLE_WORD))
         return true;
-    bool word_before = start > 0 && s_is_word(text + s_previous(text, start), length - s_previous(text, start));
-    return !word_before && !s_is_word(text + end, length - end);
+    bool word_before = start > 0 && s_is_word(self, text + s_previous(text, start), length - s_previous(text, start));
+    return !word_before && !s_is_word(self, text + end, length - end);
 }
 
 static int s_gap(s_run_t *self, int pass, const char *text, size_t length);
@@ -268,13 +262,12 @@ s_extract(s_run_t *self, int pass, const char *text, size_t length)
         at = end;
         if (!s_counts(self, added, text, length, start, end))
             continue;
-        start = start < done ? done : start;
         s_strip(added, text, length, done, &start, &end);
-        if (s_gap(self, pass, text + done, start - done))
+        if (start > done && s_gap(self, pass, text + done, start - done))
             return -1;
         if (verl_token_ids_add(self->ids, (int32_t) added->id))
             return S_NO_MEMORY(self);
-        done = end < start ? start : end;
+        done = end; // before the end of the last match, where that had taken the space behind it
     }
     return s_gap(self, pass, text + done, length - done);
 }

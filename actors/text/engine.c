@@ -2,6 +2,7 @@
 #include "actors/text/engine.h"
 #include "actors/text/source.h"
 #include <stdlib.h>
+#include <string.h>
 
 static verl_pattern_t *
 s_compile(const verl_engine_t *self, int pipe, char *error, size_t error_size)
@@ -25,6 +26,8 @@ s_compile(const verl_engine_t *self, int pipe, char *error, size_t error_size)
     return pattern;
 }
 
+static const char s_word[] = "\\A[" VERL_WORD_CLASS "]";
+
 int
 verl_engine_init(verl_engine_t *self, verl_token_image_t *image, const char *path, char *error, size_t error_size)
 {
@@ -33,7 +36,8 @@ verl_engine_init(verl_engine_t *self, verl_token_image_t *image, const char *pat
     if (verl_normalizer_init(&self->normalizer, self->image.steps[VERL_PIPE_NORMALIZER],
                              self->image.step_count[VERL_PIPE_NORMALIZER], self->image.strings, path, error, error_size)
         || !(self->pre_tokenizer = s_compile(self, VERL_PIPE_PRE_TOKENIZER, error, error_size))
-        || !(self->decoder = s_compile(self, VERL_PIPE_DECODER, error, error_size))) {
+        || !(self->decoder = s_compile(self, VERL_PIPE_DECODER, error, error_size))
+        || verl_pattern_init(&self->word, s_word, strlen(s_word), path, error, error_size)) {
         verl_engine_done(self);
         return -1;
     }
@@ -58,6 +62,7 @@ verl_engine_done(verl_engine_t *self)
 {
     s_free_patterns(self->pre_tokenizer, self->image.step_count[VERL_PIPE_PRE_TOKENIZER]);
     s_free_patterns(self->decoder, self->image.step_count[VERL_PIPE_DECODER]);
+    verl_pattern_done(&self->word);
     verl_normalizer_done(&self->normalizer);
     verl_image_done(&self->image);
     *self = (verl_engine_t) { 0 };

@@ -13,6 +13,7 @@ typedef struct {
     verl_token_image_t image;
     verl_normalizer_t  normalizer;
     verl_pattern_t    *pre_tokenizer, *decoder;         // one a step; empty where the step has none
+    verl_pattern_t     word;                // one character of a word, at the start of a text
     uint8_t            starts[2][256];      // whether an added token (raw, normalised) begins with that byte
     bool               byte_decoder;        // the decoder is ByteLevel alone
     const char        *path;                // for messages; borrowed

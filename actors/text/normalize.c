@@ -66,18 +66,78 @@ verl_normalizer_changes(const verl_normalizer_t *self, const char *text, size_t 
     return false;
 }
 
+// The reference normalises by the tables of Unicode 9. What came later is an unassigned character there: it neither
+// moves nor joins others, and has no compatibility form. Such characters stay as they are and part the text.
+typedef struct {
+    uint32_t first, last;
+} s_range_t;
+
+// Combining marks, and parts of new compositions (UnicodeData.txt, 10 to 16).
+static const s_range_t s_later_marks[] = {
+    { 0x7FD, 0x7FD },     { 0x897, 0x89F },     { 0x8CA, 0x8D3 },     { 0x9FE, 0x9FE },     { 0xC3C, 0xC3C },
+    { 0xD3B, 0xD3C },     { 0xEBA, 0xEBA },     { 0x1715, 0x1715 },   { 0x1ABF, 0x1ACE },   { 0x1DF6, 0x1DFA },
+    { 0xA82C, 0xA82C },   { 0x10D24, 0x10D27 }, { 0x10D69, 0x10D6D }, { 0x10EAB, 0x10EAC }, { 0x10EFC, 0x10EFF },
+    { 0x10F46, 0x10F50 }, { 0x10F82, 0x10F85 }, { 0x11070, 0x11070 }, { 0x1133B, 0x1133B }, { 0x11380, 0x113E2 },
+    { 0x1145E, 0x1145E }, { 0x11839, 0x1183A }, { 0x11930, 0x11930 }, { 0x11938, 0x11938 }, { 0x1193D, 0x1193E },
+    { 0x11943, 0x11943 }, { 0x119E0, 0x119E0 }, { 0x11A34, 0x11A34 }, { 0x11A47, 0x11A47 }, { 0x11A99, 0x11A99 },
+    { 0x11D42, 0x11D42 }, { 0x11D44, 0x11D45 }, { 0x11D97, 0x11D97 }, { 0x11F41, 0x11F42 }, { 0x16100, 0x1613F },
+    { 0x16D40, 0x16D7F }, { 0x16FF0, 0x16FF1 }, { 0x1E08F, 0x1E08F }, { 0x1E130, 0x1E136 }, { 0x1E2AE, 0x1E2AE },
+    { 0x1E2EC, 0x1E2EF }, { 0x1E4EC, 0x1E4EF }, { 0x1E5D0, 0x1E5FF },
+};
+
+// Characters with compatibility forms.
+static const s_range_t s_later_forms[] = {
+    { 0x32FF, 0x32FF }, { 0xA7F2, 0xA7F4 }, { 0xAB69, 0xAB69 }, { 0x10781, 0x107BA }, { 0x1CCD6, 0x1CCF9 },
+    { 0x1E030, 0x1E06D }, { 0x1F16C, 0x1F16C }, { 0x1FBF0, 0x1FBF9 },
+};
+
+static bool
+s_within(const s_range_t *range, size_t count, uint32_t code)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (code > range[middle].last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < count && code >= range[low].first;
+}
+
+// One form of text in which no character is later than the tables.
+static int
+s_form_part(int options, const uint8_t *text, size_t length, verl_text_t *out)
+{
+    utf8proc_uint8_t *form = NULL;
+    if (length == 0)
+        return 0;
+    utf8proc_ssize_t size = utf8proc_map(text, (utf8proc_ssize_t) length, &form, (utf8proc_option_t) options);
+    int rc = size < 0 ? -1 : verl_text_add(out, form, (size_t) size);
+    free(form);
+    return rc;
+}
+
 static int
 s_form(uint32_t kind, const verl_text_t *in, verl_text_t *out)
 {
-    int options = UTF8PROC_STABLE;
+    bool compatible = kind == VERL_STEP_NFKC || kind == VERL_STEP_NFKD;
+    int options = UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0);
     options |= kind == VERL_STEP_NFC || kind == VERL_STEP_NFKC ? UTF8PROC_COMPOSE : UTF8PROC_DECOMPOSE;
-    options |= kind == VERL_STEP_NFKC || kind == VERL_STEP_NFKD ? UTF8PROC_COMPAT : 0;
-    utf8proc_uint8_t *form = NULL;
-    utf8proc_ssize_t length = utf8proc_map((const utf8proc_uint8_t *) in->data, (utf8proc_ssize_t) in->length, &form,
-                                           (utf8proc_option_t) options);
-    int rc = length < 0 ? -1 : verl_text_add(out, form, (size_t) length);
-    free(form);
-    return rc;
+    const uint8_t *text = (const uint8_t *) in->data;
+    size_t done = 0, step, skip;
+    uint32_t code;
+    for (size_t at = 0; at < in->length; at += step) {
+        step = verl_utf8_next(text + at, in->length - at, &code, &skip);
+        if (code < s_later_marks[0].first
+            || (!s_within(s_later_marks, sizeof s_later_marks / sizeof *s_later_marks, code)
+                && !(compatible && s_within(s_later_forms, sizeof s_later_forms / sizeof *s_later_forms, code))))
+            continue;
+        if (s_form_part(options, text + done, at - done, out) || verl_text_add(out, text + at, step))
+            return -1;
+        done = at + step;
+    }
+    return s_form_part(options, text + done, in->length - done, out);
 }
 
 int

@@ -51,6 +51,11 @@ int verl_source_add_step(verl_token_source_t *self, int pipe, verl_step_kind_t k
 int verl_source_add_byte_level(verl_token_source_t *self, bool prefix_space, bool use_regex);
 // Digits one by one: the numbers that patterns know, and those of Unicode 17 that the reference's Digits knows too.
 #define VERL_DIGIT_PATTERN "[\\p{N}\\x{11DE0}-\\x{11DE9}\\x{16FF4}-\\x{16FF6}]"
+// \w of the engine that the reference has for Whitespace and for single words: without superscripts and fractions, with
+// the two joiners.
+#define VERL_WORD_CLASS \
+    "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{200C}\\x{200D}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}" \
+    "\\x{1F170}-\\x{1F189}"
 #define VERL_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
 // What a reader is given: the bytes of tokenizer.json, and of the files beside it (NULL where there are none).

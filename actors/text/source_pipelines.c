@@ -159,7 +159,8 @@ s_read_pre_tokenizer(s_reader_t *self, const json_t *node, int depth)
         return s_add(self, pipe, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED,
                      s_option(node, "individual_digits", false) ? VERL_DIGIT_PATTERN : VERL_DIGIT_PATTERN "+", "");
     if (strcmp(type, "Whitespace") == 0)
-        return s_add(self, pipe, VERL_STEP_SPLIT, VERL_SPLIT_REMOVED | VERL_SPLIT_INVERT, "\\w+|[^\\w\\s]+", "");
+        return s_add(self, pipe, VERL_STEP_SPLIT, VERL_SPLIT_REMOVED | VERL_SPLIT_INVERT,
+                     "[" VERL_WORD_CLASS "]+|[^\\s" VERL_WORD_CLASS "]+", "");
     if (strcmp(type, "WhitespaceSplit") == 0)
         return s_add(self, pipe, VERL_STEP_SPLIT, VERL_SPLIT_REMOVED, "\\s", "");
     return S_FAIL(self, "%s: the pre-tokenizer \"%s\" is not supported; ByteLevel, Split, Digits, Whitespace, "

@@ -106,6 +106,10 @@ s_check(const char *path, const char *expected)
 
 Test(tokenizer_ids, gpt2_small) { s_check(FIXTURES "gpt2-small", FIXTURES "gpt2-small/expected.bin"); }
 Test(tokenizer_ids, llama3_small) { s_check(FIXTURES "llama3-small", FIXTURES "llama3-small/expected.bin"); }
+Test(tokenizer_ids, llama2_small)
+{
+    s_check(FIXTURES "llama2-small", FIXTURES "llama2-small/expected.bin");
+}
 Test(tokenizer_ids, qwen3) { s_check(QWEN3, FIXTURES "qwen3/expected.bin"); }
 Test(tokenizer_ids, smollm2_from_gguf) { s_check(SMOLLM2, FIXTURES "smollm2-135m/expected.bin"); }
 
