@@ -15,7 +15,7 @@ s_common_multiple(int64_t a, int64_t b)
         x = y;
         y = rest;
     }
-    return a / x > S_BEYOND / b ? S_BEYOND : a / x * b;
+    return x < 1 || b < 1 || a / x > S_BEYOND / b ? S_BEYOND : a / x * b;
 }
 
 static void

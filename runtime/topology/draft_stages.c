@@ -268,7 +268,7 @@ s_depends(verl_draft_t *draft, verl_draft_stage_t *stage)
     const verl_node_t *node = verl_node_get(stage->node, "depends_on");
     int count = node && node->type == VERL_NODE_ARRAY ? node->count : 0;
     stage->deps = verl_pool_array(draft->pool, (size_t) count, sizeof *stage->deps);
-    stage->deps_node = verl_pool_array(draft->pool, (size_t) count, sizeof *stage->deps_node);
+    stage->deps_node = verl_pool_array(draft->pool, (size_t) count, sizeof(verl_node_t *));
     for (int i = 0; i < count; i++)
         s_depend(draft, stage, node->items[i]);
     if (node && node->type != VERL_NODE_ARRAY)

@@ -37,10 +37,10 @@ verl_node_put(verl_pool_t *pool, verl_node_t *table, const char *key, verl_node_
         return;
     }
     size_t count = (size_t) table->count;
-    verl_node_t **items = verl_pool_array(pool, count + 1, sizeof *items);
+    verl_node_t **items = verl_pool_array(pool, count + 1, sizeof(verl_node_t *));
     char **keys = verl_pool_array(pool, count + 1, sizeof *keys);
     if (count) {
-        memcpy(items, table->items, count * sizeof *items);
+        memcpy(items, table->items, count * sizeof(verl_node_t *));
         memcpy(keys, table->keys, count * sizeof *keys);
     }
     items[count] = value;

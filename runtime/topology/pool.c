@@ -123,15 +123,16 @@ verl_pool_copy(verl_pool_t *pool, const char *text)
 char *
 verl_pool_vprint(verl_pool_t *pool, const char *format, va_list arguments)
 {
-    va_list again;
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, again);
-    va_end(again);
-    if (length < 0)
-        length = 0;
-    char *text = verl_pool_alloc(pool, (size_t) length + 1);
-    vsnprintf(text, (size_t) length + 1, format, arguments);
-    return text;
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    char *copy = length < 0 ? NULL : verl_pool_try(pool, (size_t) length + 1);
+    if (copy)
+        memcpy(copy, text, (size_t) length + 1);
+    if (length >= 0)
+        free(text);
+    if (!copy)
+        longjmp(*pool->out, 1);
+    return copy;
 }
 
 char *

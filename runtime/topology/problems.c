@@ -99,12 +99,12 @@ verl_problems_report(const verl_problems_t *problems, const verl_sources_t *sour
 {
     *ret_errors = (verl_topology_errors_t){ 0 };
     size_t count = (size_t) problems->count;
-    const verl_problem_t **sorted = calloc(count + 1, sizeof *sorted);
+    const verl_problem_t **sorted = calloc(count + 1, sizeof(verl_problem_t *));
     ret_errors->items = calloc(count + 1, sizeof *ret_errors->items);
     if (sorted && ret_errors->items) {
         for (size_t i = 0; i < count; i++)
             sorted[i] = &problems->items[i];
-        qsort(sorted, count, sizeof *sorted, s_compare);
+        qsort(sorted, count, sizeof(verl_problem_t *), s_compare);
         for (size_t i = 0; i < count; i++) {
             char *line = s_line(sorted[i], sources);
             if (line)

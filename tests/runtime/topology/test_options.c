@@ -387,3 +387,51 @@ Test(toml, letters_in_strings)
     cr_assert_str_eq(root->items[0]->string, "\xc3\xa9\xc3\xa9 ");
     verl_pool_done(&pool);
 }
+
+static void
+s_ask_too_much(void *argument)
+{
+    verl_pool_t *pool = argument;
+    verl_pool_alloc(pool, 10);
+    verl_pool_array(pool, SIZE_MAX / 8, 16);
+    cr_assert(0, "memory that is not there was given");
+}
+
+static void
+s_ask_nested(void *argument)
+{
+    verl_pool_t *pool = argument;
+    bool inner = verl_pool_run(pool, s_ask_too_much, pool);
+    cr_assert(!inner);
+    cr_assert_str_eq(verl_pool_print(pool, "%d-%s", 7, "x"), "7-x");
+}
+
+Test(pool, memory_that_runs_out_ends_the_work_that_asked)
+{
+    verl_pool_t pool = { 0 };
+    bool inner = verl_pool_run(&pool, s_ask_too_much, &pool), outer = verl_pool_run(&pool, s_ask_nested, &pool);
+    cr_assert(!inner);
+    cr_assert(outer);
+    verl_pool_done(&pool);
+    verl_pool_done(&pool);
+}
+
+static void
+s_grow_list(void *argument)
+{
+    verl_pool_t *pool = argument;
+    int *items = NULL;
+    for (int i = 0; i < 1000; i++) {
+        items = verl_pool_grow(pool, items, i, sizeof *items);
+        items[i] = i;
+    }
+    for (int i = 0; i < 1000; i++)
+        cr_assert_eq(items[i], i);
+}
+
+Test(pool, lists_grow)
+{
+    verl_pool_t pool = { 0 };
+    cr_assert(verl_pool_run(&pool, s_grow_list, &pool));
+    verl_pool_done(&pool);
+}
