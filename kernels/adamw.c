@@ -8,6 +8,7 @@ static double
 s_chunk(int64_t count, const float *x)
 {
     double sum = 0;
+    #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; i++)
         sum += (double)x[i] * (double)x[i];
     return sum;
@@ -40,7 +41,7 @@ verl_adamw_step(const verl_adamw_t *how, int64_t count, const float *gradient, f
     const float c2 = (float)(1 - how->beta2), size = (float)(how->lr / how->correction1), eps = (float)how->eps;
     const float root = (float)(1 / sqrt(how->correction2)), decay = (float)(1 - how->lr * how->weight_decay);
     const float scale = (float)how->scale;
-    #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 100000)
+    #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 30000)
     for (int64_t i = 0; i < count; i++) {
         float g = gradient[i] * scale;
         m[i] = b1 * m[i] + c1 * g;

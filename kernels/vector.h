@@ -9,11 +9,13 @@
 #include <immintrin.h>
 #endif
 
-#if defined(__AVX512F__)
+#if !defined(VERL_LANES) && defined(__AVX512F__)
 #define VERL_LANES 16
-#else
+#elif !defined(VERL_LANES)
 #define VERL_LANES 8
 #endif
+// All of this is inlined, so how vectors are passed where the machine has none as wide does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
 #define VERL_INLINE static inline __attribute__((always_inline, unused))
 
 typedef float    verl_vf __attribute__((vector_size(VERL_LANES * 4)));
@@ -40,9 +42,9 @@ verl_vf_store(float *to, verl_vf v)
 VERL_INLINE verl_vf
 verl_vf_fma(verl_vf a, verl_vf b, verl_vf c)
 {
-#if defined(__AVX512F__)
+#if VERL_LANES == 16 && defined(__AVX512F__)
     return (verl_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-#elif defined(__FMA__)
+#elif VERL_LANES == 8 && defined(__FMA__)
     return (verl_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
     return a * b + c;

@@ -8,7 +8,7 @@
 #include "actors/lm/model_private.h"
 #include "kernels/softmax.h"
 
-enum { S_CHUNK_FLOATS = 4 << 20, S_CHUNK_LEAST = 48, S_CHUNK_MOST = 1536 };
+enum { S_CHUNK_FLOATS = 16 << 20, S_CHUNK_LEAST = 48, S_CHUNK_MOST = 1536 };
 
 // A run of picks of one row and temperature, in the sorted order.
 typedef struct {

@@ -53,20 +53,40 @@ s_check(const verl_lm_optimizer_t *self, const verl_lm_layout_t *layout, const v
     return 0;
 }
 
-// Tensors of one column are norms and biases; gaps between tensors hold zeros and stay so.
+// Neighbours in the vector that decay alike, as one pass over memory.
+typedef struct {
+    int64_t begin, end;
+    bool decays;
+} s_run_t;
+
+static void
+s_update_run(verl_lm_optimizer_t *self, const verl_adamw_t *how, const s_run_t *run, float *params,
+             const float *gradient, int threads)
+{
+    verl_adamw_t own = *how;
+    own.weight_decay = run->decays ? how->weight_decay : 0;
+    verl_adamw_step(&own, run->end - run->begin, gradient + run->begin, self->m + run->begin, self->v + run->begin,
+                    params + run->begin, threads);
+}
+
+// Tensors of one column are norms and biases. Gaps between tensors hold zeros, and stay so.
 static void
 s_update(verl_lm_optimizer_t *self, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
          const verl_adamw_t *how, bool decay_all, float *params, const float *gradient, int threads)
 {
-    verl_adamw_t spared = *how;
-    spared.weight_decay = decay_all ? how->weight_decay : 0;
     int64_t count = verl_lm_tensor_count(config);
+    s_run_t run = { 0 };
     for (int64_t i = 0; i < count; i++) {
         verl_lm_tensor_t t;
         verl_lm_tensor_at(config, layout, i, &t);
-        verl_adamw_step(t.cols == 1 ? &spared : how, t.rows * t.cols, gradient + t.offset, self->m + t.offset,
-                        self->v + t.offset, params + t.offset, threads);
+        bool decays = decay_all || t.cols > 1;
+        if (decays != run.decays || t.offset < run.end || t.offset > run.end + 16) {
+            s_update_run(self, how, &run, params, gradient, threads);
+            run = (s_run_t){ .begin = t.offset, .decays = decays };
+        }
+        run.end = t.offset + t.rows * t.cols;
     }
+    s_update_run(self, how, &run, params, gradient, threads);
 }
 
 int
