@@ -128,6 +128,7 @@ s_begin(host_t *host, verl_error_t *error)
     pthread_cond_init(&host->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     host->save_next = host->save_now = -1;
+    host->task = VERL_TASK_NONE;
     host->arena = verl_arena_new(host->config.node_fd, error);
     if (!host->arena)
         return -1;

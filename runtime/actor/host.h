@@ -4,6 +4,9 @@
 #include <stdint.h>
 #include "runtime/base/error.h"
 
+// What a host says that it does beside running a stage (in the place of the stage's index).
+enum { VERL_TASK_NONE = -1, VERL_TASK_PREPARE = -2, VERL_TASK_SAVE = -3 };
+
 typedef struct verl_host_config {
     const char *actor;                      // its name in the topology
     int64_t     replica;

@@ -110,6 +110,8 @@ struct host {
     int64_t            save_next;           // the next checkpoint: that many batches done; -1: none
     int64_t            save_now;            // asked for by the director; -1: none
     seat_t            *running;
+    int                task;                // what else W does: VERL_TASK_…
+    int64_t            task_batch, task_since;
     bool               unacknowledged;      // W did something that its peers have not been told …
     int64_t            unacknowledged_since;
     int64_t            last_run;            // ns that the last handler took

@@ -96,10 +96,11 @@ verl_report_state(host_t *host, verl_buffer_t *body)
 {
     pthread_mutex_lock(&host->lock);
     const seat_t *seat = host->running;
+    bool task = !seat && host->task != VERL_TASK_NONE;
     verl_pack_array(body, 5);
-    verl_pack_int(body, seat ? seat->index : -1);
-    verl_pack_int(body, seat ? seat->next : -1);
-    verl_pack_int(body, seat ? verl_now() - seat->started : 0);
+    verl_pack_int(body, seat ? seat->index : host->task);
+    verl_pack_int(body, seat ? seat->next : task ? host->task_batch : -1);
+    verl_pack_int(body, seat ? verl_now() - seat->started : task ? verl_now() - host->task_since : 0);
     verl_pack_real(body, seat ? atomic_load(&((seat_t *) seat)->stage.progress) : 0);
     verl_pack_bool(body, host->prepared);
     pthread_mutex_unlock(&host->lock);

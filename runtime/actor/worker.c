@@ -21,11 +21,23 @@ s_fail(host_t *host, seat_t *seat, int64_t batch, const char *text)
     verl_report_failed(host, seat, batch, text);
 }
 
+// What W does from here on, beside stages.
+static void
+s_set_task(host_t *host, int task, int64_t batch)
+{
+    pthread_mutex_lock(&host->lock);
+    host->task = task;
+    host->task_batch = batch;
+    host->task_since = verl_now();
+    pthread_mutex_unlock(&host->lock);
+}
+
 static int
 s_prepare(host_t *host)
 {
     const verl_kind_t *kind = host->actor->kind;
     seat_t *seat = &host->seats[0];
+    s_set_task(host, VERL_TASK_PREPARE, -1);
     host->kind_prepared = true;
     if (kind->prepare && kind->prepare(&seat->stage)) {
         s_fail(host, seat, -1, seat->stage.error.text[0] ? seat->stage.error.text : "it could not be prepared");
@@ -40,6 +52,7 @@ s_prepare(host_t *host)
     }
     pthread_mutex_lock(&host->lock);
     host->prepared = true;
+    host->task = VERL_TASK_NONE;
     pthread_mutex_unlock(&host->lock);
     verl_report_word(host, "ready");
     return 0;
@@ -208,20 +221,24 @@ s_save(host_t *host)
     snprintf(directory, sizeof directory, "%s/checkpoints/step-%lld.tmp/%s", host->config.run_directory,
              (long long) step, host->actor->name);
     pthread_mutex_unlock(&host->lock);
+    s_set_task(host, VERL_TASK_SAVE, step);
     char *slash = strrchr(directory, '/');
+    const verl_error_t *error = &host->seats[0].stage.error;
     int failed = 0;
     if (host->actor->kind->snapshot) {
         *slash = 0;
         (void) mkdir(directory, 0700);      // there already, where another actor saved first
         *slash = '/';
-        failed = (mkdir(directory, 0700) && errno != EEXIST) ||
-                 host->actor->kind->snapshot(&host->seats[0].stage, directory);
+        if (mkdir(directory, 0700) && errno != EEXIST)
+            failed = verl_fail(&host->seats[0].stage, "cannot make %s: %s", directory, strerror(errno));
+        else
+            failed = host->actor->kind->snapshot(&host->seats[0].stage, directory);
     }
     if (failed)
-        s_fail(host, &host->seats[0], step - 1, host->seats[0].stage.error.text[0]
-               ? host->seats[0].stage.error.text : "the checkpoint could not be written");
+        s_fail(host, NULL, step, error->text[0] ? error->text : "the checkpoint could not be written");
     else
         verl_report_saved(host, step);
+    s_set_task(host, VERL_TASK_NONE, -1);
     pthread_mutex_lock(&host->lock);
     if (asked)
         host->save_now = -1;

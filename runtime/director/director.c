@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "runtime/actor/host.h"
 #include "runtime/base/clock.h"
 #include "runtime/director/ledger.h"
 #include "runtime/director/node.h"
@@ -22,7 +23,11 @@
 
 #define CONTROL_WINDOW 4096
 #define GRACE_NS       (1 * VERL_S)         // for actors to end by themselves
+#define HELLO_NS       (10 * VERL_S)        // for a process to begin and say so, …
+#define CROWD_NS       (VERL_S / 10)        // … and so much more for each that begins beside it
+#define LOADING_S      60.0                 // no timeout is shorter where an actor prepares or saves
 #define PING_NS        (2 * VERL_S)
+#define IDLE_MS        1000                // longest sleep of the loop
 #define WATCHED_NS     (VERL_S / 5)         // between views, and pings, when somebody looks
 
 typedef enum { PHASE_STARTING, PHASE_RUNNING, PHASE_SAVING, PHASE_STOPPING } phase_t;
@@ -32,8 +37,9 @@ typedef struct party {                      // what the director knows of one in
     verl_outbound_t *control;
     bool             hello, wired, ready;
     int64_t          saved;                 // last checkpoint that it reported
+    int64_t          begun_at;              // its process
     int64_t          pinged_at, answered_at;
-    int              running;               // stage, as of its last answer; -1: none
+    int              running;               // stage, as of its last answer, or a host_task_t
     int64_t          running_batch, running_since;
     double           progress;
 } party_t;
@@ -218,11 +224,13 @@ static void
 s_end_checkpoint(director_t *self, int64_t step)
 {
     verl_error_t error = { "" };
-    if (verl_record_end_checkpoint(self->record, step, s_manifest(self, step), self->plan->keep,
-                                   self->result->checkpoint, sizeof self->result->checkpoint, &error)) {
+    char path[sizeof self->result->checkpoint];
+    if (verl_record_end_checkpoint(self->record, step, s_manifest(self, step), self->plan->keep, path, sizeof path,
+                                   &error)) {
         s_fail(self, "%s", error.text);
         return;
     }
+    memcpy(self->result->checkpoint, path, sizeof path);
     s_log(self, "checkpoint", json_pack("{s:I, s:s}", "step", (json_int_t) step, "path", self->result->checkpoint));
 }
 
@@ -236,10 +244,13 @@ s_finish(director_t *self)
                                                                          : verl_ledger_done(self->ledger);
     for (int i = 0; i < self->parties_count; i++)
         any |= s_saves(self, &self->parties[i]);
-    if (!any || self->save_step == 0) {
+    // What is due at this very batch the actors save unasked.
+    bool due = self->plan->save_every > 0 && self->save_step % self->plan->save_every == 0 &&
+               self->save_step < self->plan->steps;
+    if (!any || self->save_step == 0 || (due && s_all_saved(self, self->save_step)))
         s_stop(self);
+    if (due || self->phase == PHASE_STOPPING)
         return;
-    }
     verl_error_t error = { "" };
     if (verl_record_begin_checkpoint(self->record, self->save_step, &error)) {
         s_fail(self, "%s", error.text);
@@ -339,7 +350,9 @@ s_on_failed(director_t *self, party_t *party, verl_reader_t *reader, verl_error_
         stage < -1 || stage >= self->plan->stages_count)
         return verl_error_set(error, "a report of a failure is malformed");
     s_label(self, party->instance, label, sizeof label);
-    if (stage >= 0 && batch >= 0)
+    if (stage < 0 && batch >= 0)
+        s_fail(self, "%s (while `%s` saved the checkpoint step-%" PRId64 ")", text, label, batch);
+    else if (stage >= 0 && batch >= 0)
         s_fail(self, "%s (while stage `%s` of `%s` handled batch %" PRId64 ")", text, self->plan->stages[stage].name,
                label, batch);
     else
@@ -388,8 +401,7 @@ s_on_saved(director_t *self, party_t *party, verl_reader_t *reader, verl_error_t
     party->saved = step;
     if (!s_all_saved(self, step))
         return 0;
-    if (self->phase == PHASE_RUNNING || (self->phase == PHASE_SAVING && step == self->save_step))
-        s_end_checkpoint(self, step);
+    s_end_checkpoint(self, step);
     if (self->phase == PHASE_SAVING && step == self->save_step)
         s_stop(self);
     return 0;
@@ -464,7 +476,7 @@ s_on_pong(void *context, const verl_message_t *message)
         verl_reader_init(&reader, message->body, message->body_size);
         party->answered_at = verl_now();
         if (verl_read_array(&reader, &fields) || verl_read_int(&reader, &stage) || verl_read_int(&reader, &batch) ||
-            verl_read_int(&reader, &since) || verl_read_real(&reader, &party->progress) || stage < -1 ||
+            verl_read_int(&reader, &since) || verl_read_real(&reader, &party->progress) || stage < VERL_TASK_SAVE ||
             stage >= self->plan->stages_count)
             return;
         party->running = (int) stage;
@@ -527,13 +539,50 @@ s_ping_every(const director_t *self, const verl_plan_actor_t *actor)
     return every < 20 * VERL_MS ? 20 * VERL_MS : every;
 }
 
+// A process that does not even say hello.
+static void
+s_check_begin(director_t *self, const party_t *party, int64_t now)
+{
+    const verl_plan_actor_t *actor = &self->plan->actors[party->instance->actor];
+    double limit = (double) (HELLO_NS + CROWD_NS * self->parties_count) / 1e9;
+    char label[300];
+    limit = actor->liveness > limit ? actor->liveness : limit;
+    if (actor->liveness > 0 && (double) (now - party->begun_at) / 1e9 > limit)
+        s_fail(self, "actor `%s` does not begin: its process %d has said nothing for %.0f s",
+               s_label(self, party->instance, label, sizeof label), (int) party->instance->pid, limit);
+}
+
+// What an actor does takes too long.
+static void
+s_check_timeout(director_t *self, const party_t *party, int64_t now, const char *label, const char *waiters)
+{
+    double limit = self->plan->actors[party->instance->actor].timeout, since;
+    bool stage = party->running >= 0;
+    if (limit <= 0 || party->running == VERL_TASK_NONE)
+        return;
+    limit = !stage && limit < LOADING_S ? LOADING_S : limit;
+    since = (double) (now - party->running_since) / 1e9;
+    if (since > limit && stage)
+        s_fail(self, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
+               self->plan->stages[party->running].name, label, party->running_batch, limit, waiters);
+    else if (since > limit && party->running == VERL_TASK_SAVE)
+        s_fail(self, "actor `%s` has been writing the checkpoint step-%" PRId64 " for more than %.0f s (timeout)%s",
+               label, party->running_batch, limit, waiters);
+    else if (since > limit)
+        s_fail(self, "actor `%s` has been preparing for more than %.0f s (timeout)%s", label, limit, waiters);
+}
+
 static void
 s_check_party(director_t *self, party_t *party, int64_t now)
 {
     const verl_plan_actor_t *actor = &self->plan->actors[party->instance->actor];
     char label[300], waiters[300];
-    if (!party->instance->alive || !party->hello)
+    if (!party->instance->alive)
         return;
+    if (!party->hello) {
+        s_check_begin(self, party, now);
+        return;
+    }
     int64_t every = s_ping_every(self, actor);
     if (party->pinged_at <= party->answered_at && now - party->pinged_at >= every) {
         party->pinged_at = now;
@@ -546,19 +595,18 @@ s_check_party(director_t *self, party_t *party, int64_t now)
         (double) (now - party->pinged_at) / 1e9 > actor->liveness)
         s_fail(self, "actor `%s` does not answer: its mailbox has been silent for %.0f s (liveness)%s", label,
                actor->liveness, waiters);
-    else if (actor->timeout > 0 && party->running >= 0 && (double) (now - party->running_since) / 1e9 > actor->timeout)
-        s_fail(self, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
-               self->plan->stages[party->running].name, label, party->running_batch, actor->timeout, waiters);
+    else
+        s_check_timeout(self, party, now, label, waiters);
 }
 
 static void
 s_check_parties(director_t *self)
 {
     int64_t now = verl_now();
-    bool slept = self->stepped_at && now - self->stepped_at > VERL_S;
+    bool slept = self->stepped_at && now - self->stepped_at > IDLE_MS * VERL_MS + VERL_S;
     for (int i = 0; i < self->parties_count && self->phase != PHASE_STOPPING; i++) {
         if (slept)                          // this process was stopped or starved: nobody else is to blame
-            self->parties[i].pinged_at = self->parties[i].answered_at = now;
+            self->parties[i].begun_at = self->parties[i].pinged_at = self->parties[i].answered_at = now;
         s_check_party(self, &self->parties[i], now);
     }
     self->stepped_at = now;
@@ -677,7 +725,7 @@ s_start_party(director_t *self, party_t *party, int actor, int64_t replica, verl
     char address[VERL_ADDRESS_BYTES];
     uint64_t incarnation = VERL_DIRECTOR + 1 + (uint64_t) self->parties_count;
     verl_address(address, self->run_id, incarnation);
-    *party = (party_t) { .running = -1 };
+    *party = (party_t) { .running = VERL_TASK_NONE };
     // Channels before the process: its first word may come at any moment after.
     if (verl_endpoint_connect(self->endpoint, incarnation, address, error) ||
         !(party->control = verl_outbound_open(self->endpoint, incarnation, VERL_EDGE_CONTROL, CONTROL_WINDOW)) ||
@@ -687,6 +735,7 @@ s_start_party(director_t *self, party_t *party, int actor, int64_t replica, verl
     if (!party->instance)
         return -1;
     party->instance->tag = party;
+    party->begun_at = verl_now();
     self->hurried |= s_ping_every(self, &self->plan->actors[actor]) < PING_NS / 2;
     self->parties_count++;
     char label[300];
@@ -718,7 +767,7 @@ s_turn(director_t *self)
 {
     int64_t now = verl_now();
     bool event = verl_endpoint_step(self->endpoint, self->epoll_fd, self->phase == PHASE_STOPPING ? 20
-                                    : self->config->watched || self->hurried ? 50 : 2000);
+                                    : self->config->watched || self->hurried || self->draining ? 50 : IDLE_MS);
     verl_endpoint_acknowledge(self->endpoint, false);
     if (event && self->config->signal_fd >= 0)
         s_on_signal(self);
@@ -765,6 +814,8 @@ s_close(director_t *self)
     if (self->epoll_fd >= 0)
         close(self->epoll_fd);
     verl_ledger_destroy(&self->ledger);
+    if (self->record && self->started_at)
+        verl_record_drop_checkpoints(self->record);
     verl_record_destroy(&self->record);
     free(self->parties);
     free(self->spent);

@@ -148,11 +148,33 @@ s_sync_directory(const char *path)
     return s_sync_path(path, NULL, FTW_D, NULL);
 }
 
+// Renames `from` to `path`. A directory that is there already changes places with it before it is removed.
+static int
+s_put(const char *from, const char *path)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+        return nftw(from, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
+    if (errno != ENOENT)                    // a file system that cannot exchange
+        nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
+    return rename(from, path);
+}
+
 static int
 s_compare_steps(const void *a, const void *b)
 {
     long long x = *(const long long *) a, y = *(const long long *) b;
     return (x > y) - (x < y);
+}
+
+// Removes step-N, which is step-N.tmp from the first moment on: half of a checkpoint never goes by its name.
+static void
+s_remove_step(const verl_record_t *self, long long step)
+{
+    char path[4096], doomed[4096];
+    snprintf(path, sizeof path, "%s/checkpoints/step-%lld", self->directory, step);
+    snprintf(doomed, sizeof doomed, "%s/checkpoints/step-%lld.tmp", self->directory, step);
+    if (rename(path, doomed) == 0)
+        nftw(doomed, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 // All but the last `keep`.
@@ -172,10 +194,8 @@ s_prune(const verl_record_t *self, int64_t keep)
     if (directory)
         closedir(directory);
     qsort(steps, count, sizeof *steps, s_compare_steps);
-    for (size_t i = 0; keep > 0 && i + (size_t) keep < count; i++) {
-        snprintf(path, sizeof path, "%s/checkpoints/step-%lld", self->directory, steps[i]);
-        nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
-    }
+    for (size_t i = 0; keep > 0 && i + (size_t) keep < count; i++)
+        s_remove_step(self, steps[i]);
 }
 
 int
@@ -189,10 +209,26 @@ verl_record_end_checkpoint(verl_record_t *self, int64_t step, json_t *manifest, 
     snprintf(path, path_size, "%s/checkpoints/step-%lld", self->directory, (long long) step);
     int failed = json_dump_file(manifest, file, JSON_INDENT(2));
     json_decref(manifest);
-    nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);     // of the same step, from before
-    if (failed || nftw(from, s_sync_path, 16, FTW_DEPTH | FTW_PHYS) || rename(from, path) ||
-        s_sync_directory(parent))
+    if (failed || nftw(from, s_sync_path, 16, FTW_DEPTH | FTW_PHYS) || s_put(from, path) || s_sync_directory(parent))
         return verl_error_errno(error, "cannot write the checkpoint %s", path);
     s_prune(self, keep);
     return 0;
+}
+
+void
+verl_record_drop_checkpoints(verl_record_t *self)
+{
+    char path[4096];
+    long long step;
+    snprintf(path, sizeof path, "%s/checkpoints", self->directory);
+    DIR *directory = opendir(path);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        int end = 0;
+        if (sscanf(entry->d_name, "step-%lld.tmp%n", &step, &end) != 1 || !end || entry->d_name[end])
+            continue;
+        snprintf(path, sizeof path, "%s/checkpoints/step-%lld.tmp", self->directory, step);
+        nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
+    }
+    if (directory)
+        closedir(directory);
 }

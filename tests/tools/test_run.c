@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include "runtime/base/clock.h"
 #include "tools/run.h"
 
 #define CHAIN \
@@ -223,5 +225,22 @@ Test(run, refuses_a_directory_that_holds_a_run)
     cr_assert_eq(again.code, 1);
     cr_assert(run_said(&again, "holds a run already"), "%s", again.said);
     run_done(&again);
+    run_done(&run);
+}
+
+// With the default liveness of 5 s, and nothing else to do meanwhile.
+Test(run, names_an_actor_that_is_stopped_while_all_wait_for_it)
+{
+    run_t run;
+    pid_t all[16];
+    run_start(&run, CHAIN, "--steps 100000 --set stage.b.busy_ms=60000");
+    int64_t limit = verl_now() + 10 * VERL_S;
+    while (run_processes(&run, all, 16) < 3 && verl_now() < limit)
+        usleep(10000);
+    usleep(500000);                         // until all have said hello
+    kill(all[2], SIGSTOP);
+    run_wait(&run, 20);
+    cr_assert_eq(run.code, 1);
+    cr_assert(run_said(&run, "does not answer"), "%s", run.said);
     run_done(&run);
 }
