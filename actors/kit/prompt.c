@@ -92,6 +92,20 @@ verl_prompter_encode_response(verl_prompter_t *self, const char *text, size_t by
     return -1;
 }
 
+int32_t
+verl_prompter_one_token(verl_tokenizer_t *tokenizer, const char *text)
+{
+    size_t length = strlen(text), have;
+    int32_t id = verl_tokenizer_token_to_id(tokenizer, text, length);
+    int64_t count = id < 0 && length > 0 ? verl_tokenizer_vocab_size(tokenizer) : 0;
+    for (int32_t other = 0; id < 0 && other < count; other++) {
+        const char *bytes = verl_tokenizer_token_bytes(tokenizer, other, &have);
+        if (bytes && have == length && memcmp(bytes, text, length) == 0)
+            id = other;
+    }
+    return id;
+}
+
 int
 verl_prompter_space(const char *path, char space[VERL_SPACE_SIZE], char *error, size_t error_size)
 {

@@ -31,6 +31,10 @@ int verl_prompter_encode(verl_prompter_t *self, int template_choice, const char 
 int verl_prompter_encode_response(verl_prompter_t *self, const char *text, size_t bytes, int32_t stop,
                                   verl_token_ids_t *ids, char *error, size_t error_size);
 
+// The id of a token by its content as the tokenizer's file has it, or else by the bytes that it stands for ("\n"). -1:
+// there is none.
+int32_t verl_prompter_one_token(verl_tokenizer_t *tokenizer, const char *text);
+
 // The id space of the tokenizer at path, for verl_declare_space: 0, or -1 with one sentence.
 #define VERL_SPACE_SIZE 32
 int verl_prompter_space(const char *path, char space[VERL_SPACE_SIZE], char *error, size_t error_size);

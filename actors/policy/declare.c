@@ -1,6 +1,5 @@
 // declare.c: what can be said about a policy's stages before a start: columns that depend on options, the model's
 // files, the id space of its tokenizer. Looks at headers only.
-#include <string.h>
 #include "actors/lm/load.h"
 #include "actors/policy/policy.h"
 
@@ -46,7 +45,7 @@ s_look_at_stops(verl_declaration_t *declaration, const verl_policy_t *self, cons
     const char *path = verl_policy_tokenizer_path(self);
     verl_tokenizer_t *tokenizer = stop->count > 0 ? verl_tokenizer_open(path, error, sizeof error) : NULL;
     for (int i = 0; tokenizer && i < stop->count; i++)
-        if (verl_tokenizer_token_to_id(tokenizer, stop->items[i], strlen(stop->items[i])) < 0)
+        if (verl_prompter_one_token(tokenizer, stop->items[i]) < 0)
             verl_declare_error(declaration, "stop", "\"%s\" is not one token of '%s': a response ends at whole tokens",
                                stop->items[i], path);
     verl_tokenizer_close(&tokenizer);

@@ -3,7 +3,6 @@
 // A response depends on (stage seed, batch, its row in the whole batch), the weights and its own prompt: never on the
 // part that it came in, on its neighbours, or on time.
 #include <stdlib.h>
-#include <string.h>
 #include "actors/data/random.h"
 #include "actors/policy/policy.h"
 
@@ -95,7 +94,7 @@ s_find_stops(verl_stage_t *stage, verl_policy_t *self, verl_policy_sampled_t *sa
         sampled->stop[sampled->stop_count++] = verl_tokenizer_eos(self->prompter.tokenizer);
     for (int i = 0; i < options->stop.count; i++) {
         const char *text = options->stop.items[i];
-        int32_t id = verl_tokenizer_token_to_id(self->prompter.tokenizer, text, strlen(text));
+        int32_t id = verl_prompter_one_token(self->prompter.tokenizer, text);
         if (id < 0 || id >= self->config.vocab_size)
             return verl_fail(stage, "stop: \"%s\" is not one token of '%s'; a response ends at whole tokens", text,
                              verl_policy_tokenizer_path(self));

@@ -48,6 +48,20 @@ Test(prompt, a_response_ends_with_the_stop_token_once)
     verl_prompter_done(&prompter);
 }
 
+// As a user writes it, and as the file has it; a text of several tokens is none.
+Test(prompt, a_stop_is_one_token)
+{
+    verl_tokenizer_t *tokenizer = verl_tokenizer_open(OTHER, s_error, sizeof s_error);
+    cr_assert(tokenizer, "%s", s_error);
+    int32_t newline = verl_prompter_one_token(tokenizer, "\n");
+    cr_assert_geq(newline, 0);
+    cr_assert_eq(verl_prompter_one_token(tokenizer, "\u010a"), newline);
+    cr_assert_eq(verl_prompter_one_token(tokenizer, "<|endoftext|>"), 0);
+    cr_assert_eq(verl_prompter_one_token(tokenizer, "two lines\n"), -1);
+    cr_assert_eq(verl_prompter_one_token(tokenizer, ""), -1);
+    verl_tokenizer_close(&tokenizer);
+}
+
 // The addition tokenizer with a chat template: every message between + and =, the assistant begins with ==.
 static void
 s_make_chat(char *directory)
