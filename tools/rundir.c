@@ -52,9 +52,12 @@ static int
 s_lock(verl_rundir_t *rundir, verl_error_t *error)
 {
     char path[4200], pid[32];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", rundir->path);
-    if (access(path, F_OK) == 0)
-        return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
+    static const char *const traces[] = { "metrics.jsonl", "topology.toml" };
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
+        snprintf(path, sizeof path, "%s/%s", rundir->path, traces[i]);
+        if (access(path, F_OK) == 0)
+            return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
+    }
     snprintf(path, sizeof path, "%s/lock", rundir->path);
     rundir->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (rundir->lock_fd < 0)
@@ -86,6 +89,9 @@ verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, 
     }
     if (!realpath(path, absolute) || strlen(absolute) >= sizeof rundir->path)
         return verl_error_errno(error, "cannot use %s", path);
+    struct stat status;
+    if (stat(absolute, &status) == 0 && !S_ISDIR(status.st_mode))
+        return verl_error_set(error, "%s is no directory: name another --run-dir", path);
     memcpy(rundir->path, absolute, strlen(absolute) + 1);
     return s_lock(rundir, error);
 }

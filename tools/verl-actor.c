@@ -11,6 +11,7 @@
 #include "runtime/actor/host.h"
 #include "runtime/topology/kinds.h"
 #include "tools/kinds.h"
+#include "tools/limits.h"
 
 #define NODE_FD 3
 
@@ -70,6 +71,7 @@ main(int count, char **arguments)
     long parent = 0;
     if (s_parse(count, arguments, &config, &parent))
         return s_usage();
+    verl_limits_widen();
     prctl(PR_SET_PDEATHSIG, SIGKILL);       // ends with verl-run, however that ends
     if (getppid() != parent)
         return 1;

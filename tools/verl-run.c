@@ -15,6 +15,7 @@
 #include "runtime/topology/topology.h"
 #include "tools/display.h"
 #include "tools/kinds.h"
+#include "tools/limits.h"
 #include "tools/rundir.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
@@ -56,11 +57,21 @@ s_wrong_usage(const char *what, const char *which)
     return EXIT_WRONG;
 }
 
+// `code`, unless what was printed did not arrive (a full disk, a closed output).
+static int
+s_printed(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    fprintf(stderr, "verl-run: cannot write to standard output\n");
+    return EXIT_FAILED;
+}
+
 static int
 s_kinds(void)
 {
     verl_describe_kinds(stdout);
-    return EXIT_DONE;
+    return s_printed(EXIT_DONE);
 }
 
 static int
@@ -69,9 +80,9 @@ s_help_kind(const char *name)
     verl_error_t error = { "" };
     if (verl_describe_help(name, stdout, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
-        return EXIT_WRONG;
+        return ferror(stdout) ? EXIT_FAILED : EXIT_WRONG;
     }
-    return EXIT_DONE;
+    return s_printed(EXIT_DONE);
 }
 
 // --steps N is --set run.steps=N.
@@ -102,15 +113,19 @@ s_parse(int count, char **words, arguments_t *arguments)
         case 'c': arguments->action = ACTION_CHECK; break;
         case 'p': arguments->action = ACTION_PLAN; break;
         case 'k': return s_kinds();
-        case 'v': return printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
-        case 'd': arguments->run_directory = optarg; break;
+        case 'v': return s_printed(printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED);
+        case 'd':
+            if (!*optarg)
+                return s_wrong_usage("--run-dir names no directory", "");
+            arguments->run_directory = optarg;
+            break;
         case 'j': arguments->json = true; break;
         case 'q': arguments->quiet = true; break;
         case 'h':
             if (optind < count)
                 return s_help_kind(words[optind]);
             fputs(s_help, stdout);
-            return EXIT_DONE;
+            return s_printed(EXIT_DONE);
         case 's':
         case 'n':
             if (arguments->sets_count == MAX_SETS)
@@ -150,7 +165,6 @@ s_signal_fd(void)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGHUP);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    signal(SIGPIPE, SIG_IGN);
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
@@ -166,6 +180,15 @@ s_write_resolved(const verl_plan_t *plan, const char *directory, verl_error_t *e
     return fclose(file) || failed ? verl_error_errno(error, "cannot write %s", path) : 0;
 }
 
+static int64_t
+s_processes(const verl_plan_t *plan)
+{
+    int64_t count = 0;
+    for (int i = 0; i < plan->actors_count; i++)
+        count += plan->actors[i].replicas;
+    return count;
+}
+
 static int
 s_run(const arguments_t *arguments, const verl_plan_t *plan)
 {
@@ -173,7 +196,7 @@ s_run(const arguments_t *arguments, const verl_plan_t *plan)
     verl_rundir_t rundir;
     char program[PATH_MAX + 16];
     verl_run_result_t result = { 0 };
-    if (s_actor_program(program, sizeof program, &error) ||
+    if (s_actor_program(program, sizeof program, &error) || verl_limits_check(s_processes(plan), &error) ||
         verl_rundir_open(&rundir, arguments->run_directory, plan->name, &error) ||
         s_write_resolved(plan, rundir.path, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
@@ -203,6 +226,7 @@ main(int count, char **words)
     arguments_t arguments = { 0 };
     verl_error_t error = { "" };
     verl_topology_errors_t errors = { 0 };
+    verl_limits_widen();
     if (verl_kind_register_all(verl_kinds, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_FAILED;
@@ -216,10 +240,10 @@ main(int count, char **words)
     if (!plan)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)
-        code = verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE;
+        code = s_printed(verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE);
     else if (arguments.action == ACTION_CHECK)
         code = printf("%s: %d stages in %d actors, no mistakes\n", arguments.topology, plan->stages_count,
-                      plan->actors_count) > 0 ? EXIT_DONE : EXIT_FAILED;
+                      plan->actors_count) > 0 ? s_printed(EXIT_DONE) : EXIT_FAILED;
     else
         code = s_run(&arguments, plan);
     verl_topology_errors_done(&errors);

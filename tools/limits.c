@@ -1,0 +1,53 @@
+// limits.c: see limits.h.
+#include "tools/limits.h"
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#define STACK_BYTES  (1 << 20)
+#define FILES        32                     // measured: 18 of the program itself, and shared memory in use
+#define FILES_ACTOR  6                      // and 5 for each actor
+
+// glibc read the limit for the stacks of threads before main began.
+static void
+s_widen_stacks(void)
+{
+    struct rlimit stack;
+    pthread_attr_t attributes;
+    size_t size;
+    if (getrlimit(RLIMIT_STACK, &stack) || stack.rlim_cur >= STACK_BYTES)
+        return;
+    stack.rlim_cur = stack.rlim_max < STACK_BYTES ? stack.rlim_max : STACK_BYTES;
+    setrlimit(RLIMIT_STACK, &stack);
+    if (pthread_getattr_default_np(&attributes))
+        return;
+    if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < STACK_BYTES &&
+        pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0)
+        pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+}
+
+void
+verl_limits_widen(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
+    s_widen_stacks();
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN);
+}
+
+int
+verl_limits_check(int64_t actors, verl_error_t *error)
+{
+    struct rlimit files;
+    rlim_t needed = (rlim_t) (FILES + FILES_ACTOR * actors);
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= needed)
+        return 0;
+    return verl_error_set(error, "%lld actors and their replicas need %llu open files, and this shell allows %llu: a higher "
+                          "`ulimit -Hn`, or fewer replicas, would be right", (long long) actors,
+                          (unsigned long long) needed, (unsigned long long) files.rlim_cur);
+}
