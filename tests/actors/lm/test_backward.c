@@ -120,6 +120,60 @@ Test(backward, another_head_enters_at_the_hidden_states)
     fixture_close(&f);
 }
 
+// Enough trees, side by side, for threads to take whole chunks of them; and the same trees apart, where they cannot.
+enum { TREES = 60, PROMPT = 5, RESPONSE = 3, TREE_ROWS = PROMPT + RESPONSE, ALL_ROWS = TREES * TREE_ROWS };
+
+static float *
+s_forest_gradient(const fixture_t *f, int threads, bool apart, float *logprobs)
+{
+    int32_t tokens[ALL_ROWS];
+    verl_lm_segment_t segments[2 * TREES];
+    verl_lm_pick_t picks[ALL_ROWS];
+    float d[ALL_ROWS];
+    char error[256] = "";
+    for (int tree = 0; tree < TREES; tree++) {
+        int64_t prompt = apart ? tree * PROMPT : tree * TREE_ROWS;
+        int64_t response = apart ? TREES * PROMPT + tree * RESPONSE : prompt + PROMPT;
+        int own = apart ? tree : 2 * tree, child = apart ? TREES + tree : own + 1;
+        segments[own] = (verl_lm_segment_t){ prompt, PROMPT, -1 };
+        segments[child] = (verl_lm_segment_t){ response, RESPONSE, own };
+        for (int i = 0; i < TREE_ROWS; i++) {
+            int64_t row = i < PROMPT ? prompt + i : response + i - PROMPT;
+            tokens[row] = (tree * 7 + i * 3) % (int)f->config.vocab_size;
+            picks[tree * TREE_ROWS + i] = (verl_lm_pick_t){ row, (tree + i) % (int)f->config.vocab_size, 1 };
+            d[tree * TREE_ROWS + i] = (float)sin(tree + i);
+        }
+    }
+    verl_lm_t *lm = verl_lm_new(&f->config, f->params, VERL_LM_F32, threads, NULL, 0);
+    verl_lm_tape_t *tape = verl_lm_tape_new();
+    float *gradient = calloc((size_t)f->layout.total, sizeof(float));
+    const verl_lm_batch_t batch = { tokens, ALL_ROWS, segments, 2 * TREES };
+    cr_assert_eq(verl_lm_forward(lm, tape, VERL_LM_TRAIN, &batch, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(verl_lm_logprobs(lm, tape, picks, ALL_ROWS, logprobs, NULL, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(verl_lm_logprobs_backward(lm, tape, picks, ALL_ROWS, d, NULL, gradient, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), 0, "%s", error);
+    verl_lm_tape_destroy(&tape);
+    verl_lm_destroy(&lm);
+    return gradient;
+}
+
+Test(backward, chunks_of_trees_change_no_bit)
+{
+    static float logprobs[3][ALL_ROWS];
+    for (int i = 0; i < FIXTURES; i++) {
+        fixture_t f;
+        fixture_open(&f, fixture_names[i]);
+        float *one = s_forest_gradient(&f, 1, false, logprobs[0]), *four = s_forest_gradient(&f, 4, false, logprobs[1]);
+        float *apart = s_forest_gradient(&f, 4, true, logprobs[2]);
+        cr_expect_arr_eq(one, four, (size_t)f.layout.total * sizeof(float), "%s", fixture_names[i]);
+        cr_expect_arr_eq(logprobs[0], logprobs[1], sizeof logprobs[0]);
+        cr_expect_arr_eq(logprobs[0], logprobs[2], sizeof logprobs[0], "the place of a tree changes no log-probability");
+        cr_expect(relative_distance(apart, one, f.layout.total) < 1e-5, "only the order of sums over rows differs");
+        free(one), free(four), free(apart);
+        fixture_close(&f);
+    }
+}
+
 Test(backward, misuse_is_refused)
 {
     fixture_t f;
