@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Writes arithmetic questions in words, for models that know language: What is seven plus twelve? -> 19.
+"""Writes arithmetic questions in words, for models that know language, as the beginning of a calculation in digits.
+
+    Question: What is seven plus twelve?
+    Calculation:                             (a model goes on: 7 + 12 = 19)
 
   words-heldout.jsonl   {prompt, answer, source}: questions whose operands no question to learn from has
   words-train.jsonl     {prompt, answer, source}: questions to learn from
@@ -87,7 +90,7 @@ def question(draw, args, combination):
         other = draw.one_of(NAMES)
     text = draw.one_of(templates[operation]).format(a=in_words(a), b=in_words(b), name=name, other=other,
                                                     things=draw.one_of(THINGS))
-    return {"prompt": text + args.suffix, "answer": str(RESULT[operation](a, b)), "source": "words"}
+    return {"prompt": args.prefix + text + args.suffix, "answer": str(RESULT[operation](a, b)), "source": "words"}
 
 
 def write(folder, name, records):
@@ -106,8 +109,9 @@ def main():
     parser.add_argument("--high", type=int, default=20, help="largest operand of plus and minus (default 20)")
     parser.add_argument("--times-low", type=int, default=2, help="smallest operand of times (default 2)")
     parser.add_argument("--times-high", type=int, default=9, help="largest operand of times (default 9)")
-    parser.add_argument("--stories", type=float, default=0.3, help="share of one-step word problems (default 0.3)")
-    parser.add_argument("--suffix", default=" Answer with a number only.", help="what ends each prompt")
+    parser.add_argument("--stories", type=float, default=0, help="share of one-step word problems (default 0)")
+    parser.add_argument("--prefix", default="Question: ", help="what begins each prompt")
+    parser.add_argument("--suffix", default="\nCalculation:", help="what ends each prompt")
     parser.add_argument("--out", default=os.path.dirname(os.path.abspath(__file__)), help="folder (default: this one)")
     args = parser.parse_args()
     if not (0 <= args.low <= args.high < 1000 and 0 <= args.times_low <= args.times_high < 1000):
