@@ -11,5 +11,6 @@ install(FILES runtime/include/verl.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY topologies/ DESTINATION ${CMAKE_INSTALL_DATADIR}/verl/topologies
   PATTERN runs EXCLUDE PATTERN smollm2-135m EXCLUDE PATTERN .gitignore EXCLUDE)
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+file(RELATIVE_PATH VERL_PC_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/verl.pc.in ${CMAKE_BINARY_DIR}/verl.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/verl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

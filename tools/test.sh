@@ -5,4 +5,7 @@
 set -eu
 folder=$1
 shift
-exec ctest --test-dir "$folder" -j "${VERL_TEST_JOBS:-2}" --progress --output-on-failure --no-tests=error "$@"
+progress=""
+[ ! -t 1 ] || progress="--progress"
+# shellcheck disable=SC2086
+exec ctest --test-dir "$folder" -j "${VERL_TEST_JOBS:-2}" $progress --output-on-failure --no-tests=error "$@"
