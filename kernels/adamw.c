@@ -10,7 +10,7 @@ s_chunk(int64_t count, const float *x)
     double sum = 0;
     #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; i++)
-        sum += (double)x[i] * (double)x[i];
+        sum += (double) x[i] * (double) x[i];
     return sum;
 }
 
@@ -19,7 +19,7 @@ double
 verl_sum_of_squares(int64_t count, const float *x, int threads)
 {
     double total = 0, part[S_CHUNKS];
-    for (int64_t start = 0; start < count; start += (int64_t)S_CHUNK * S_CHUNKS) {
+    for (int64_t start = 0; start < count; start += (int64_t) S_CHUNK * S_CHUNKS) {
         int64_t chunks = (count - start + S_CHUNK - 1) / S_CHUNK;
         chunks = chunks < S_CHUNKS ? chunks : S_CHUNKS;
         #pragma omp parallel for num_threads(threads) schedule(static) if(threads > 1 && chunks > 16)
@@ -37,10 +37,10 @@ void
 verl_adamw_step(const verl_adamw_t *how, int64_t count, const float *gradient, float *m, float *v,
                 float *params, int threads)
 {
-    const float b1 = (float)how->beta1, b2 = (float)how->beta2, c1 = (float)(1 - how->beta1);
-    const float c2 = (float)(1 - how->beta2), size = (float)(how->lr / how->correction1), eps = (float)how->eps;
-    const float root = (float)(1 / sqrt(how->correction2)), decay = (float)(1 - how->lr * how->weight_decay);
-    const float scale = (float)how->scale;
+    const float b1 = (float) how->beta1, b2 = (float) how->beta2, c1 = (float) (1 - how->beta1);
+    const float c2 = (float) (1 - how->beta2), size = (float) (how->lr / how->correction1), eps = (float) how->eps;
+    const float root = (float) (1 / sqrt(how->correction2)), decay = (float) (1 - how->lr * how->weight_decay);
+    const float scale = (float) how->scale;
     #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 30000)
     for (int64_t i = 0; i < count; i++) {
         float g = gradient[i] * scale;

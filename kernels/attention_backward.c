@@ -83,9 +83,9 @@ s_clear(const verl_attention_t *s, const verl_attention_tile_t *tile, int64_t kv
     int64_t group = s->heads / s->kv_heads, hd = s->head_dim;
     for (int64_t row = tile->row; row < tile->row + tile->rows; row++) {
         float *d = d_qkv + row * s->ld;
-        memset(d + kv_head * group * hd, 0, (size_t)(group * hd) * sizeof(float));
-        memset(d + (s->heads + kv_head) * hd, 0, (size_t)hd * sizeof(float));
-        memset(d + (s->heads + s->kv_heads + kv_head) * hd, 0, (size_t)hd * sizeof(float));
+        memset(d + kv_head * group * hd, 0, (size_t) (group * hd) * sizeof(float));
+        memset(d + (s->heads + kv_head) * hd, 0, (size_t) hd * sizeof(float));
+        memset(d + (s->heads + s->kv_heads + kv_head) * hd, 0, (size_t) hd * sizeof(float));
     }
 }
 

@@ -82,7 +82,7 @@ s_row(const verl_attention_t *shape, const float *q, const verl_span_t spans[2],
     int64_t hd = shape->head_dim, kv_head = head / (shape->heads / shape->kv_heads);
     s_query_t s = { .head_dim = hd, .ld = 2 * shape->kv_heads * hd, .q = q + head * hd, .out = out + head * hd,
                     .scale = shape->scale, .top = -INFINITY };
-    memset(s.out, 0, (size_t)hd * sizeof(float));
+    memset(s.out, 0, (size_t) hd * sizeof(float));
     for (int i = 0; i < 2; i++)
         for (int64_t done = 0; done < spans[i].length; done += S_KEYS) {
             int64_t keys = spans[i].length - done < S_KEYS ? spans[i].length - done : S_KEYS;

@@ -54,7 +54,7 @@ s_softmax_row(s_work_t *w, const verl_attention_block_t *block, int64_t i)
     verl_attention_visible(w->plan, block, row, &low, &high);
     float best = s_mask(score, block->keys, low, high) * w->shape->scale;
     if (low == high) {
-        memset(score, 0, (size_t)block->keys * sizeof(float));
+        memset(score, 0, (size_t) block->keys * sizeof(float));
         return;
     }
     if (best > w->top[i]) {
@@ -90,7 +90,7 @@ s_head(s_work_t *w, int64_t head, float *lse)
     for (int64_t i = 0; i < w->tile->rows; i++) {
         w->top[i] = -INFINITY;
         w->sum[i] = 0;
-        memset(w->out + (w->tile->row + i) * heads * head_dim, 0, (size_t)head_dim * sizeof(float));
+        memset(w->out + (w->tile->row + i) * heads * head_dim, 0, (size_t) head_dim * sizeof(float));
     }
     verl_attention_blocks(w->plan, w->tile, s_visit, w);
     for (int64_t i = 0; i < w->tile->rows; i++) {

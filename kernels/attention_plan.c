@@ -65,7 +65,7 @@ s_compare(const void *a, const void *b)
 static void
 s_find_trees(verl_attention_plan_t *plan)
 {
-    qsort(plan->tiles, (size_t)plan->tile_count, sizeof plan->tiles[0], s_compare);
+    qsort(plan->tiles, (size_t) plan->tile_count, sizeof plan->tiles[0], s_compare);
     for (int64_t i = 0; i < plan->tile_count; i++)
         if (i == 0 || plan->tiles[i].root != plan->tiles[i - 1].root)
             plan->trees[plan->tree_count++] = i;
@@ -77,9 +77,9 @@ verl_attention_plan_init(verl_attention_plan_t *plan, const verl_segment_t *segm
 {
     int64_t rows = s_rows(segments, count), most = count + rows / VERL_ATTENTION_ROWS + 1;
     *plan = (verl_attention_plan_t){ .segments = segments };
-    plan->segment_start = malloc((size_t)(rows + 1) * sizeof plan->segment_start[0]);
-    plan->tiles = malloc((size_t)most * sizeof plan->tiles[0]);
-    plan->trees = malloc((size_t)(count + 1) * sizeof plan->trees[0]);
+    plan->segment_start = malloc((size_t) (rows + 1) * sizeof plan->segment_start[0]);
+    plan->tiles = malloc((size_t) most * sizeof plan->tiles[0]);
+    plan->trees = malloc((size_t) (count + 1) * sizeof plan->trees[0]);
     if (!plan->segment_start || !plan->tiles || !plan->trees) {
         verl_attention_plan_done(plan);
         return -1;

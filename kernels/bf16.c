@@ -24,7 +24,7 @@ verl_bf16_from_f32(int64_t count, const float *from, uint16_t *to, int threads)
 {
     #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 100000)
     for (int64_t i = 0; i < count; i++)
-        to[i] = (uint16_t)(s_rounded(from[i]) >> 16);
+        to[i] = (uint16_t) (s_rounded(from[i]) >> 16);
 }
 
 void
@@ -32,7 +32,7 @@ verl_f32_from_bf16(int64_t count, const uint16_t *from, float *to, int threads)
 {
     #pragma omp parallel for simd num_threads(threads) schedule(static) if(threads > 1 && count > 100000)
     for (int64_t i = 0; i < count; i++) {
-        uint32_t bits = (uint32_t)from[i] << 16;
+        uint32_t bits = (uint32_t) from[i] << 16;
         memcpy(&to[i], &bits, sizeof bits);
     }
 }

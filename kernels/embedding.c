@@ -6,7 +6,7 @@ void
 verl_embedding_forward(int64_t rows, int64_t n, const int32_t *ids, const float *table, float *y)
 {
     for (int64_t row = 0; row < rows; row++)
-        memcpy(y + row * n, table + ids[row] * n, (size_t)n * sizeof(float));
+        memcpy(y + row * n, table + ids[row] * n, (size_t) n * sizeof(float));
 }
 
 void

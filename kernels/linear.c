@@ -101,7 +101,7 @@ s_pack_row(const verl_weight_t *w, bool bf16, int64_t at, int64_t columns, float
     int64_t j = 0;
     for (; j + S_NR <= columns; j += S_NR, to += step) {
         const int64_t later = at + j + 8 * w->stride;               // rows are too far apart for the machine to guess
-        __builtin_prefetch(bf16 ? (const void *)(w->bf16 + later) : (const void *)(w->f32 + later));
+        __builtin_prefetch(bf16 ? (const void *) (w->bf16 + later) : (const void *) (w->f32 + later));
         for (int64_t h = 0; h < S_NR; h += VERL_LANES)
             verl_vf_store(to + h, bf16 ? verl_vf_load_bf16(w->bf16 + at + j + h) : verl_vf_load(w->f32 + at + j + h));
     }
@@ -180,7 +180,7 @@ s_pack_a_columns(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, in
                 if (height == S_MR)
                     memcpy(panel, from, S_MR * sizeof(float));
                 else
-                    memcpy(panel, from, (size_t)height * sizeof(float));
+                    memcpy(panel, from, (size_t) height * sizeof(float));
             }
         }
     }
@@ -191,7 +191,7 @@ static void
 s_pack_a_rows(const s_gemm_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t rows, float *to)
 {
     for (int64_t i = 0; i < rows; i++)
-        memcpy(to + i * S_ROW, g->a + (begin + i) * g->row_step + d0, (size_t)depth * sizeof(float));
+        memcpy(to + i * S_ROW, g->a + (begin + i) * g->row_step + d0, (size_t) depth * sizeof(float));
 }
 
 // --- One area of C ---

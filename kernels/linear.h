@@ -2,7 +2,7 @@
 //
 // Matrices are row-major; W is [outputs, inputs]. Every element is one sum in an order that depends on the length of
 // that sum only: not on the other rows, nor on the number of threads. Operands may be unaligned and strided; results
-// must not overlap operands. No function allocates; the packed ones use 224 KiB of stack.
+// must not overlap operands. No function allocates; the packed ones use up to 350 KiB of stack.
 #ifndef VERL_KERNELS_LINEAR_H
 #define VERL_KERNELS_LINEAR_H
 #include <stdbool.h>

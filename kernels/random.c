@@ -6,12 +6,12 @@
 static void
 s_philox(uint64_t key, uint64_t index, uint32_t out[4])
 {
-    uint32_t c[4] = { (uint32_t)index, (uint32_t)(index >> 32), 0, 0 };
-    uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+    uint32_t c[4] = { (uint32_t) index, (uint32_t) (index >> 32), 0, 0 };
+    uint32_t k0 = (uint32_t) key, k1 = (uint32_t) (key >> 32);
     for (int round = 0; round < 10; round++) {
-        uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
-        uint32_t next[4] = { (uint32_t)(p1 >> 32) ^ c[1] ^ k0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c[3] ^ k1,
-                             (uint32_t)p0 };
+        uint64_t p0 = (uint64_t) 0xD2511F53u * c[0], p1 = (uint64_t) 0xCD9E8D57u * c[2];
+        uint32_t next[4] = { (uint32_t) (p1 >> 32) ^ c[1] ^ k0, (uint32_t) p1, (uint32_t) (p0 >> 32) ^ c[3] ^ k1,
+                             (uint32_t) p0 };
         for (int i = 0; i < 4; i++)
             c[i] = next[i];
         k0 += 0x9E3779B9u;
@@ -24,7 +24,7 @@ s_philox(uint64_t key, uint64_t index, uint32_t out[4])
 static double
 s_uniform(uint32_t high, uint32_t low)
 {
-    return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
+    return (double) (((uint64_t) high << 32 | low) >> 11) * 0x1p-53;
 }
 
 double

@@ -16,7 +16,7 @@ s_inverse_root(int64_t n, double eps, const float *x)
         verl_vf v = verl_vf_load_some(x + i, n - i);
         sum = verl_vf_fma(v, v, sum);
     }
-    return (float)(1.0 / sqrt((double)verl_vf_sum(sum) / (double)n + eps));
+    return (float) (1.0 / sqrt((double) verl_vf_sum(sum) / (double) n + eps));
 }
 
 void
@@ -46,7 +46,7 @@ s_backward_one(int64_t n, double eps, const float *x, const float *w, const floa
     if (i < n)
         sum = verl_vf_fma(verl_vf_load_some(dy + i, n - i) * verl_vf_load_some(w + i, n - i),
                           verl_vf_load_some(x + i, n - i), sum);
-    float c = verl_vf_sum(sum) * r * r / (float)n;
+    float c = verl_vf_sum(sum) * r * r / (float) n;
     if (add)
         for (i = 0; i < n; i++)
             dx[i] += r * (dy[i] * w[i] - x[i] * c);

@@ -18,12 +18,12 @@ void
 verl_rope_frequencies(const verl_rope_t *rope, int64_t head_dim, float *ret_frequencies)
 {
     for (int64_t i = 0; i < head_dim / 2; i++) {
-        double frequency = (double)(float)(1.0 / pow(rope->theta, (double)(2 * i) / (double)head_dim));
+        double frequency = (double) (float) (1.0 / pow(rope->theta, (double) (2 * i) / (double) head_dim));
         if (rope->scale == VERL_ROPE_SCALE_LINEAR)
             frequency /= rope->factor;
         else if (rope->scale == VERL_ROPE_SCALE_LLAMA3)
             frequency = s_llama3(rope, frequency);
-        ret_frequencies[i] = (float)frequency;
+        ret_frequencies[i] = (float) frequency;
     }
 }
 
@@ -33,9 +33,9 @@ verl_rope_table(int64_t head_dim, const float *frequencies, int64_t first, int64
     int64_t half = head_dim / 2;
     for (int64_t p = 0; p < count; p++)
         for (int64_t i = 0; i < half; i++) {
-            float angle = (float)(first + p) * frequencies[i];
-            ret_table[p * head_dim + i] = (float)cos((double)angle);
-            ret_table[p * head_dim + half + i] = (float)sin((double)angle);
+            float angle = (float) (first + p) * frequencies[i];
+            ret_table[p * head_dim + i] = (float) cos((double) angle);
+            ret_table[p * head_dim + half + i] = (float) sin((double) angle);
         }
 }
 

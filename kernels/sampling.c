@@ -33,7 +33,7 @@ s_mass(const s_row_t *row, int64_t begin, int64_t end, float least)
         #pragma omp simd reduction(+ : sum)
         for (int64_t i = start; i < stop; i++)
             sum += row->weight[i] >= least ? row->weight[i] : 0.0f;
-        total += (double)sum;
+        total += (double) sum;
     }
     return total;
 }
@@ -51,7 +51,7 @@ s_how_many(const s_row_t *row, float least)
 static double
 s_above(const s_row_t *row, float least, bool by_count)
 {
-    return by_count ? (double)s_how_many(row, least) : s_mass(row, 0, row->n, least);
+    return by_count ? (double) s_how_many(row, least) : s_mass(row, 0, row->n, least);
 }
 
 // The largest threshold with at least enough above it.
@@ -80,7 +80,7 @@ s_keep(const s_row_t *row, double enough, bool by_count)
         if (row->weight[i] < threshold || (equal && have >= enough))
             row->weight[i] = 0;
         else if (equal)
-            have += by_count ? 1 : (double)threshold;
+            have += by_count ? 1 : (double) threshold;
     }
 }
 
@@ -97,7 +97,7 @@ s_invert(const s_row_t *row, double uniform)
         before += mass;
     }
     for (int64_t i = start; i < row->n; i++) {
-        before += (double)row->weight[i];
+        before += (double) row->weight[i];
         if (row->weight[i] > 0 && before > target)
             return i;
     }
@@ -119,7 +119,7 @@ int
 verl_sample_token(const verl_sampling_t *how, int64_t n, const float *logits, double uniform, float *scratch,
             int32_t *ret_id, float *ret_logprob)
 {
-    float inverse = how->temperature > 0 ? (float)(1 / how->temperature) : 1.0f, lse;
+    float inverse = how->temperature > 0 ? (float) (1 / how->temperature) : 1.0f, lse;
     if (verl_softmax_measure(n, logits, inverse, &lse, NULL))
         return -1;
     int64_t id = s_largest(n, logits);
@@ -132,12 +132,12 @@ verl_sample_token(const verl_sampling_t *how, int64_t n, const float *logits, do
             verl_vf_store_some(scratch + i, verl_vf_exp(z), count);
         }
         if (how->top_k > 0 && how->top_k < n)
-            s_keep(&row, (double)how->top_k, true);
+            s_keep(&row, (double) how->top_k, true);
         if (how->top_p < 1)
             s_keep(&row, how->top_p * s_mass(&row, 0, n, 0), false);
         id = s_invert(&row, uniform);
     }
-    *ret_id = (int32_t)id;
+    *ret_id = (int32_t) id;
     *ret_logprob = logits[id] * inverse - lse;
     return 0;
 }

@@ -61,12 +61,12 @@ verl_softmax_measure(int64_t n, const float *logits, float inverse_temperature, 
             part += e;
             part_weighted = verl_vf_fma(e, z, part_weighted);
         }
-        sum += (double)verl_vf_sum(part);
-        weighted += (double)verl_vf_sum(part_weighted);
+        sum += (double) verl_vf_sum(part);
+        weighted += (double) verl_vf_sum(part_weighted);
     }
-    *ret_lse = (float)((double)top + log(sum));
+    *ret_lse = (float) ((double) top + log(sum));
     if (ret_entropy)
-        *ret_entropy = (float)(log(sum) - weighted / sum);
+        *ret_entropy = (float) (log(sum) - weighted / sum);
     return 0;
 }
 

@@ -43,9 +43,9 @@ VERL_INLINE verl_vf
 verl_vf_fma(verl_vf a, verl_vf b, verl_vf c)
 {
 #if VERL_LANES == 16 && defined(__AVX512F__)
-    return (verl_vf)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+    return (verl_vf) _mm512_fmadd_ps((__m512) a, (__m512) b, (__m512) c);
 #elif VERL_LANES == 8 && defined(__FMA__)
-    return (verl_vf)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    return (verl_vf) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
 #else
     return a * b + c;
 #endif
@@ -62,20 +62,20 @@ VERL_INLINE verl_vf
 verl_vf_load_some(const float *from, int64_t count)
 {
     verl_vf v = { 0 };
-    memcpy(&v, from, (size_t)count * sizeof(float));
+    memcpy(&v, from, (size_t) count * sizeof(float));
     return v;
 }
 
 VERL_INLINE void
 verl_vf_store_some(float *to, verl_vf v, int64_t count)
 {
-    memcpy(to, &v, (size_t)count * sizeof(float));
+    memcpy(to, &v, (size_t) count * sizeof(float));
 }
 
 VERL_INLINE verl_vf
 verl_vf_from_bf16(verl_vh h)
 {
-    return (verl_vf)(__builtin_convertvector(h, verl_vu) << 16);
+    return (verl_vf) (__builtin_convertvector(h, verl_vu) << 16);
 }
 
 VERL_INLINE verl_vf
@@ -90,7 +90,7 @@ VERL_INLINE verl_vf
 verl_vf_load_bf16_some(const uint16_t *from, int64_t count)
 {
     verl_vh h = { 0 };
-    memcpy(&h, from, (size_t)count * sizeof(uint16_t));
+    memcpy(&h, from, (size_t) count * sizeof(uint16_t));
     return verl_vf_from_bf16(h);
 }
 
@@ -100,13 +100,13 @@ verl_vf_sum(verl_vf v)
     typedef float half_t __attribute__((vector_size(VERL_LANES * 2)));
     half_t low, high;
     memcpy(&low, &v, sizeof low);
-    memcpy(&high, (const char *)&v + sizeof low, sizeof high);
+    memcpy(&high, (const char *) &v + sizeof low, sizeof high);
     half_t h = low + high;
 #if VERL_LANES == 16
     typedef float quad_t __attribute__((vector_size(16)));
     quad_t l4, h4;
     memcpy(&l4, &h, sizeof l4);
-    memcpy(&h4, (const char *)&h + sizeof l4, sizeof h4);
+    memcpy(&h4, (const char *) &h + sizeof l4, sizeof h4);
     l4 += h4;
     return (l4[0] + l4[2]) + (l4[1] + l4[3]);
 #else
@@ -117,7 +117,7 @@ verl_vf_sum(verl_vf v)
 VERL_INLINE verl_vf
 verl_vf_select(verl_vi condition, verl_vf yes, verl_vf no)
 {
-    return (verl_vf)((condition & (verl_vi)yes) | (~condition & (verl_vi)no));
+    return (verl_vf) ((condition & (verl_vi) yes) | (~condition & (verl_vi) no));
 }
 
 VERL_INLINE verl_vf
@@ -157,20 +157,20 @@ verl_v8_load_pairs(const uint16_t *from)
 VERL_INLINE verl_v8
 verl_v8_first_of_pairs(verl_v8 pairs)
 {
-    return (verl_v8)((verl_u8)pairs << 16);
+    return (verl_v8) ((verl_u8)pairs << 16);
 }
 
 VERL_INLINE verl_v8
 verl_v8_second_of_pairs(verl_v8 pairs)
 {
-    return (verl_v8)((verl_u8)pairs & 0xffff0000u);
+    return (verl_v8) ((verl_u8)pairs & 0xffff0000u);
 }
 
 VERL_INLINE verl_v8
 verl_v8_fma(verl_v8 a, verl_v8 b, verl_v8 c)
 {
 #if defined(__FMA__)
-    return (verl_v8)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+    return (verl_v8) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
 #else
     return a * b + c;
 #endif
@@ -206,7 +206,7 @@ verl_vf_exp(verl_vf x)
     y = verl_vf_select(y > high, high, y);
     verl_vf shifter = verl_vf_all(12582912.0f);         // 1.5 * 2^23: adding it rounds to an integer
     verl_vf n = verl_vf_fma(y, verl_vf_all(1.44269504088896341f), shifter);
-    verl_vi exponent = (verl_vi)n << 23;
+    verl_vi exponent = (verl_vi) n << 23;
     n -= shifter;
     y = verl_vf_fma(n, verl_vf_all(-0.693359375f), y);
     y = verl_vf_fma(n, verl_vf_all(2.12194440e-4f), y);
@@ -216,7 +216,7 @@ verl_vf_exp(verl_vf x)
     p = verl_vf_fma(p, y, verl_vf_all(1.6666665459e-1f));
     p = verl_vf_fma(p, y, verl_vf_all(5.0000001201e-1f));
     p = verl_vf_fma(p * y, y, y) + verl_vf_all(1.0f);
-    verl_vf r = (verl_vf)((verl_vi)p + exponent);
+    verl_vf r = (verl_vf) ((verl_vi) p + exponent);
     r = verl_vf_select(x < low, (verl_vf){ 0 }, r);
     return verl_vf_select(x > high, verl_vf_all(__builtin_inff()), r);
 }

@@ -45,7 +45,7 @@ static const float *
 s_keep_rounded(const s_way_t *w, float *kept)
 {
     int64_t hidden = w->lm->config.hidden_size;
-    memcpy(s_at(w, kept, hidden), s_at(w, w->tape->d_x, hidden), (size_t)(w->rows * hidden) * sizeof(float));
+    memcpy(s_at(w, kept, hidden), s_at(w, w->tape->d_x, hidden), (size_t) (w->rows * hidden) * sizeof(float));
     verl_lm_round(w->lm, w->rows * hidden, s_at(w, kept, hidden), w->threads);
     return s_at(w, kept, hidden);
 }
@@ -101,7 +101,7 @@ s_unrotate(const s_way_t *w, float *d_qkv)
     const float *q = s_at(w, w->tape->records[w->layer].qk_raw, raw);
     float *kept = s_at(w, w->tape->d_rotated, raw), *dk = d_qkv + query;
     for (int64_t row = 0; row < w->rows; row++)
-        memcpy(kept + row * raw, d_qkv + row * ld, (size_t)raw * sizeof(float));
+        memcpy(kept + row * raw, d_qkv + row * ld, (size_t) raw * sizeof(float));
     verl_rmsnorm_backward(w->rows, c->heads, c->head_dim, c->norm_eps, q, raw, w->lm->params + l->q_norm, d_qkv, ld,
                           false, d_qkv, ld, w->threads);
     verl_rmsnorm_backward(w->rows, c->kv_heads, c->head_dim, c->norm_eps, q + query, raw, w->lm->params + l->k_norm,

@@ -51,13 +51,17 @@ verl_lm_pieces(const verl_lm_t *lm, int64_t layer, int product, verl_lm_piece_t 
 static int64_t
 s_inputs(const verl_lm_config_t *c, int product)
 {
-    return product == VERL_LM_OUT ? verl_lm_query_width(c) : product == VERL_LM_DOWN ? c->intermediate_size : c->hidden_size;
+    return product == VERL_LM_OUT    ? verl_lm_query_width(c)
+           : product == VERL_LM_DOWN ? c->intermediate_size
+                                     : c->hidden_size;
 }
 
 static int64_t
 s_outputs(const verl_lm_config_t *c, int product)
 {
-    return product == VERL_LM_QKV ? verl_lm_qkv_width(c) : product == VERL_LM_GATE_UP ? 2 * c->intermediate_size : c->hidden_size;
+    return product == VERL_LM_QKV       ? verl_lm_qkv_width(c)
+           : product == VERL_LM_GATE_UP ? 2 * c->intermediate_size
+                                        : c->hidden_size;
 }
 
 void
@@ -83,8 +87,10 @@ verl_lm_rotate(const verl_lm_t *lm, int64_t layer, int64_t rows, const int64_t *
     int64_t ld = verl_lm_qkv_width(c), query = verl_lm_query_width(c);
     if (c->qk_norm) {
         float *k = qkv + query;
-        verl_rmsnorm_forward(rows, c->heads, c->head_dim, c->norm_eps, qkv, ld, lm->params + l->q_norm, qkv, ld, threads);
-        verl_rmsnorm_forward(rows, c->kv_heads, c->head_dim, c->norm_eps, k, ld, lm->params + l->k_norm, k, ld, threads);
+        verl_rmsnorm_forward(rows, c->heads, c->head_dim, c->norm_eps, qkv, ld, lm->params + l->q_norm, qkv, ld,
+                             threads);
+        verl_rmsnorm_forward(rows, c->kv_heads, c->head_dim, c->norm_eps, k, ld, lm->params + l->k_norm, k, ld,
+                             threads);
     }
     verl_rope_apply(rows, c->heads + c->kv_heads, c->head_dim, qkv, ld, positions, lm->rope_table, false, threads);
 }
@@ -112,7 +118,7 @@ verl_lm_layer_tail(const verl_lm_t *lm, int64_t layer, int64_t rows, const float
     verl_swiglu_forward(rows, inner, gate_up, h, threads);
     verl_lm_round(lm, rows * inner, h, threads);
     if (next != middle)
-        memcpy(next, middle, (size_t)(rows * hidden) * sizeof(float));
+        memcpy(next, middle, (size_t) (rows * hidden) * sizeof(float));
     verl_lm_project(lm, layer, VERL_LM_DOWN, rows, h, true, next, threads);
 }
 
@@ -122,7 +128,7 @@ s_keep_raw(const verl_lm_config_t *c, int64_t rows, const float *qkv, float *raw
 {
     int64_t width = (c->heads + c->kv_heads) * c->head_dim, ld = verl_lm_qkv_width(c);
     for (int64_t row = 0; row < rows; row++)
-        memcpy(raw + row * width, qkv + row * ld, (size_t)width * sizeof(float));
+        memcpy(raw + row * width, qkv + row * ld, (size_t) width * sizeof(float));
 }
 
 void
@@ -140,7 +146,7 @@ verl_lm_layer_forward(const verl_lm_t *lm, const verl_lm_tape_t *tape, const ver
     verl_lm_rotate(lm, layer, rows, tape->positions + row, qkv, threads);
     verl_attention_forward(&shape, &chunk->plan, r->qkv, r->attention, r->lse, threads);
     verl_lm_round(lm, rows * query, r->attention + row * query, threads);
-    memcpy(middle, r->x + at, (size_t)(rows * c->hidden_size) * sizeof(float));
+    memcpy(middle, r->x + at, (size_t) (rows * c->hidden_size) * sizeof(float));
     verl_lm_project(lm, layer, VERL_LM_OUT, rows, r->attention + row * query, true, middle, threads);
     verl_lm_layer_tail(lm, layer, rows, middle, normed, r->gate_up + row * 2 * c->intermediate_size,
                        tape->h + row * c->intermediate_size, next + at, threads);
@@ -156,22 +162,22 @@ s_check_segments(const verl_lm_t *lm, const verl_lm_batch_t *b, char *error, siz
         const verl_segment_t *s = &b->segments[i];
         if (s->start != covered || s->length < 0 || s->length > b->rows - covered)
             return verl_lm_fail(error, error_size, "model: segment %lld has rows %lld + %lld, but the next row is "
-                                "%lld of %lld: segments must cover the rows in order", (long long)i,
-                                (long long)s->start, (long long)s->length, (long long)covered, (long long)b->rows);
+                                "%lld of %lld: segments must cover the rows in order", (long long) i,
+                                (long long) s->start, (long long) s->length, (long long) covered, (long long) b->rows);
         if (s->parent < -1 || s->parent >= i)
             return verl_lm_fail(error, error_size, "model: segment %lld has parent %lld: it must be an earlier one, "
-                                "or -1", (long long)i, (long long)s->parent);
+                                "or -1", (long long) i, (long long) s->parent);
         covered += s->length;
         int64_t context = s->length;
         for (int64_t p = s->parent; p >= 0; p = b->segments[p].parent)
             context += b->segments[p].length;
         if (context > lm->config.max_positions)
             return verl_lm_fail(error, error_size, "model: segment %lld ends at position %lld, but the model has %lld",
-                                (long long)i, (long long)context, (long long)lm->config.max_positions);
+                                (long long) i, (long long) context, (long long) lm->config.max_positions);
     }
     if (covered != b->rows)
-        return verl_lm_fail(error, error_size, "model: segments cover %lld of %lld rows", (long long)covered,
-                            (long long)b->rows);
+        return verl_lm_fail(error, error_size, "model: segments cover %lld of %lld rows", (long long) covered,
+                            (long long) b->rows);
     return 0;
 }
 
@@ -182,11 +188,11 @@ s_check_batch(const verl_lm_t *lm, const verl_lm_batch_t *b, char *error, size_t
         return verl_lm_fail(error, error_size, "model: it has no parameters yet");
     if (b->rows < 1 || b->segment_count < 1)
         return verl_lm_fail(error, error_size, "model: a batch of %lld rows in %lld segments is empty",
-                            (long long)b->rows, (long long)b->segment_count);
+                            (long long) b->rows, (long long) b->segment_count);
     for (int64_t i = 0; i < b->rows; i++)
         if (b->tokens[i] < 0 || b->tokens[i] >= lm->config.vocab_size)
             return verl_lm_fail(error, error_size, "model: token %d at row %lld is not in the vocabulary of %lld",
-                                b->tokens[i], (long long)i, (long long)lm->config.vocab_size);
+                                b->tokens[i], (long long) i, (long long) lm->config.vocab_size);
     return s_check_segments(lm, b, error, error_size);
 }
 
@@ -226,12 +232,12 @@ verl_lm_run(verl_lm_t *lm, verl_lm_tape_t *tape, verl_lm_mode_t mode, const verl
         return -1;
     if (verl_lm_tape_prepare(lm, tape, mode, batch, alone) || verl_lm_need_positions(lm, s_positions(tape)))
         return verl_lm_fail(error, error_size, "model: no memory for the activations of %lld rows (%lld MiB)",
-                            (long long)batch->rows, (long long)verl_lm_tape_bytes(lm, mode, batch->rows) >> 20);
+                            (long long) batch->rows, (long long) verl_lm_tape_bytes(lm, mode, batch->rows) >> 20);
     #pragma omp parallel for num_threads(lm->threads) schedule(dynamic) if(tape->chunk_count > 1)
     for (int64_t i = 0; i < tape->chunk_count; i++)
         s_run_chunk(lm, tape, &tape->chunks[i], on_layer, context, tape->chunk_count > 1 ? 1 : lm->threads);
     if (tape->d_hidden)
-        memset(tape->d_hidden, 0, (size_t)(tape->rows * c->hidden_size) * sizeof(float));
+        memset(tape->d_hidden, 0, (size_t) (tape->rows * c->hidden_size) * sizeof(float));
     return 0;
 }
 

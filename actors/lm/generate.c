@@ -44,14 +44,15 @@ s_check_options(const verl_lm_generate_options_t *o, char *error, size_t error_s
 {
     if (o->samples < 1 || o->max_new_tokens < 1)
         return verl_lm_fail(error, error_size, "generate: samples %lld and max_new_tokens %lld must be at least 1",
-                            (long long)o->samples, (long long)o->max_new_tokens);
+                            (long long) o->samples, (long long) o->max_new_tokens);
     if (!(o->temperature >= 0) || !isfinite(o->temperature))
-        return verl_lm_fail(error, error_size, "generate: temperature %g must be 0 (greedy) or positive", o->temperature);
+        return verl_lm_fail(error, error_size, "generate: temperature %g must be 0 (greedy) or positive",
+                            o->temperature);
     if (!(o->top_p > 0 && o->top_p <= 1))
         return verl_lm_fail(error, error_size, "generate: top_p %g must be in (0, 1]", o->top_p);
     if (o->top_k < -1 || o->stop_count < 0 || (o->stop_count > 0 && !o->stop))
         return verl_lm_fail(error, error_size, "generate: top_k %lld must be at least 1, or 0 or -1 for off, and stop "
-                            "must hold its %d ids", (long long)o->top_k, o->stop_count);
+                            "must hold its %d ids", (long long) o->top_k, o->stop_count);
     return 0;
 }
 
@@ -64,15 +65,15 @@ s_check_prompts(const verl_lm_t *lm, const verl_lm_prompts_t *p, const verl_lm_g
     for (int64_t i = 0; i < p->count; i++) {
         int64_t length = p->offsets[i + 1] - p->offsets[i];
         if (length < 1)
-            return verl_lm_fail(error, error_size, "generate: prompt %lld has no tokens", (long long)i);
+            return verl_lm_fail(error, error_size, "generate: prompt %lld has no tokens", (long long) i);
         if (length > lm->config.max_positions - o->max_new_tokens)
             return verl_lm_fail(error, error_size, "generate: prompt %lld has %lld tokens and may get %lld more, but "
-                                "the model has %lld positions", (long long)i, (long long)length,
-                                (long long)o->max_new_tokens, (long long)lm->config.max_positions);
+                                "the model has %lld positions", (long long) i, (long long) length,
+                                (long long) o->max_new_tokens, (long long) lm->config.max_positions);
         for (int64_t k = p->offsets[i]; k < p->offsets[i + 1]; k++)
             if (p->ids[k] < 0 || p->ids[k] >= lm->config.vocab_size)
                 return verl_lm_fail(error, error_size, "generate: token %d of prompt %lld is not in the vocabulary of "
-                                    "%lld", p->ids[k], (long long)i, (long long)lm->config.vocab_size);
+                                    "%lld", p->ids[k], (long long) i, (long long) lm->config.vocab_size);
     }
     return 0;
 }
@@ -96,7 +97,7 @@ static int64_t
 s_fitting(const s_wave_t *w, int64_t first)
 {
     const verl_lm_config_t *c = &w->lm->config;
-    int64_t limit = w->options->max_bytes > 0 ? w->options->max_bytes : (int64_t)4 << 30;
+    int64_t limit = w->options->max_bytes > 0 ? w->options->max_bytes : (int64_t) 4 << 30;
     int64_t row_bytes = c->layers * s_cache_width(c) * 4, rows = 0, n = 0;
     while (first + n < w->prompts->count) {
         rows += s_length(w, first + n) + w->options->samples * w->options->max_new_tokens;
@@ -114,7 +115,7 @@ s_reserve_cache(verl_lm_t *lm, int64_t floats)
     if (lm->cache_floats >= floats)
         return 0;
     free(lm->cache);
-    lm->cache = malloc((size_t)floats * sizeof(float));
+    lm->cache = malloc((size_t) floats * sizeof(float));
     lm->cache_floats = lm->cache ? floats : 0;
     return lm->cache ? 0 : -1;
 }
@@ -131,7 +132,7 @@ s_wave_done(s_wave_t *w)
 static float *
 s_floats(int64_t rows, int64_t width)
 {
-    return malloc((size_t)(rows * width) * sizeof(float));
+    return malloc((size_t) (rows * width) * sizeof(float));
 }
 
 static int
@@ -145,16 +146,16 @@ s_wave_init(s_wave_t *w)
     w->capacity = rows;
     w->logit_rows = S_LOGIT_FLOATS / c->vocab_size < 1 ? 1 : S_LOGIT_FLOATS / c->vocab_size;
     w->logit_rows = (w->logit_rows > rows ? rows : w->logit_rows) + lm->threads;
-    w->alive = malloc((size_t)rows * sizeof w->alive[0]);
+    w->alive = malloc((size_t) rows * sizeof w->alive[0]);
     w->x = s_floats(rows, c->hidden_size);
     w->normed = s_floats(rows, c->hidden_size);
     w->qkv = s_floats(rows, verl_lm_qkv_width(c));
     w->attention = s_floats(rows, verl_lm_query_width(c));
     w->gate_up = s_floats(rows, 2 * c->intermediate_size);
     w->h = s_floats(rows, c->intermediate_size);
-    w->spans = malloc((size_t)rows * sizeof w->spans[0]);
-    w->positions = malloc((size_t)rows * sizeof w->positions[0]);
-    w->tokens = malloc((size_t)rows * sizeof w->tokens[0]);
+    w->spans = malloc((size_t) rows * sizeof w->spans[0]);
+    w->positions = malloc((size_t) rows * sizeof w->positions[0]);
+    w->tokens = malloc((size_t) rows * sizeof w->tokens[0]);
     w->logits = s_floats(w->logit_rows, c->vocab_size);
     w->scratch = s_floats(w->logit_rows, c->vocab_size);
     if (!lm->prefill)
@@ -178,7 +179,7 @@ s_draw(const s_wave_t *w, int64_t row, const float *logits, float *scratch)
 {
     const verl_lm_generate_options_t *o = w->options;
     verl_sampling_t how = { .temperature = o->temperature, .top_k = o->top_k, .top_p = o->top_p };
-    double uniform = o->temperature > 0 ? verl_keyed_uniform(w->keys[row], (uint64_t)w->step) : 0;
+    double uniform = o->temperature > 0 ? verl_keyed_uniform(w->keys[row], (uint64_t) w->step) : 0;
     int64_t place = row * o->max_new_tokens + w->step;
     float logprob;
     if (verl_sample_token(&how, w->lm->config.vocab_size, logits, uniform, scratch, &w->out->ids[place], &logprob))
@@ -253,7 +254,7 @@ s_store_keys(void *context, int64_t layer, const verl_lm_tape_t *tape, const ver
     int64_t width = s_cache_width(c), ld = verl_lm_qkv_width(c);
     const float *keys = tape->records[layer].qkv + verl_lm_query_width(c);
     for (int64_t row = chunk->row; row < chunk->row + chunk->rows; row++)
-        memcpy(s_cache(p->wave, layer, p->row + row), keys + row * ld, (size_t)width * sizeof(float));
+        memcpy(s_cache(p->wave, layer, p->row + row), keys + row * ld, (size_t) width * sizeof(float));
 }
 
 // The first token of every sample of prompts [first, first + count), whose last rows' hidden states are in x.
@@ -281,9 +282,9 @@ s_prefill_chunk(s_wave_t *w, int64_t first, int64_t count, char *error, size_t e
     verl_lm_t *lm = w->lm;
     const int64_t *offsets = w->prompts->offsets;
     int64_t base = offsets[first], n = lm->config.hidden_size;
-    verl_segment_t *segments = malloc((size_t)count * sizeof *segments);
+    verl_segment_t *segments = malloc((size_t) count * sizeof *segments);
     if (!segments)
-        return verl_lm_fail(error, error_size, "generate: no memory for %lld prompts", (long long)count);
+        return verl_lm_fail(error, error_size, "generate: no memory for %lld prompts", (long long) count);
     for (int64_t i = 0; i < count; i++)
         segments[i] = (verl_segment_t){ offsets[first + i] - base, s_length(w, first + i), -1 };
     verl_lm_batch_t batch = { .tokens = w->prompts->ids + base, .rows = offsets[first + count] - base,
@@ -292,7 +293,7 @@ s_prefill_chunk(s_wave_t *w, int64_t first, int64_t count, char *error, size_t e
     int rc = verl_lm_run(lm, lm->prefill, VERL_LM_SCORE, &batch, true, s_store_keys, &context, error, error_size);
     for (int64_t i = 0; i < count && rc == 0; i++)
         memcpy(w->x + i * n, lm->prefill->hidden + (segments[i].start + segments[i].length - 1) * n,
-               (size_t)n * sizeof(float));
+               (size_t) n * sizeof(float));
     free(segments);
     if (rc == 0)
         s_first_tokens(w, first, count);
@@ -347,7 +348,7 @@ s_layer(s_wave_t *w, int64_t layer, int64_t begin, int64_t rows, int threads)
     for (int64_t i = 0; i < rows; i++) {
         const verl_span_t *own = &w->spans[begin + i][1];
         memcpy(s_cache(w, layer, own->start + own->length - 1), qkv + i * ld + query,
-               (size_t)s_cache_width(c) * sizeof(float));
+               (size_t) s_cache_width(c) * sizeof(float));
     }
     verl_attention_decode(&shape, rows, qkv, ld, (const verl_span_t (*)[2])(w->spans + begin), s_cache(w, layer, 0),
                           attention, threads);
@@ -404,8 +405,8 @@ static int
 s_fail_bad(const s_wave_t *w, char *error, size_t error_size)
 {
     return verl_lm_fail(error, error_size, "generate: a logit of prompt %lld, sample %lld, token %lld is %g: the "
-                        "weights are broken or too large", (long long)(w->bad / w->options->samples),
-                        (long long)(w->bad % w->options->samples), (long long)w->step, (double)w->bad_logit);
+                        "weights are broken or too large", (long long) (w->bad / w->options->samples),
+                        (long long) (w->bad % w->options->samples), (long long) w->step, (double) w->bad_logit);
 }
 
 static int
@@ -420,7 +421,7 @@ s_wave_run(s_wave_t *w, char *error, size_t error_size)
         longest = s_length(w, i) > longest ? s_length(w, i) : longest;
     if (verl_lm_need_positions(w->lm, longest + w->options->max_new_tokens))
         return verl_lm_fail(error, error_size, "generate: no memory for rotations of %lld positions",
-                            (long long)(longest + w->options->max_new_tokens));
+                            (long long) (longest + w->options->max_new_tokens));
     for (;;) {
         if (w->bad >= 0)
             return s_fail_bad(w, error, error_size);
@@ -435,12 +436,12 @@ s_wave_run(s_wave_t *w, char *error, size_t error_size)
 static void
 s_clear(const verl_lm_generated_t *out, int64_t rows, int64_t width)
 {
-    memset(out->ids, 0, (size_t)(rows * width) * sizeof out->ids[0]);
-    memset(out->lengths, 0, (size_t)rows * sizeof out->lengths[0]);
+    memset(out->ids, 0, (size_t) (rows * width) * sizeof out->ids[0]);
+    memset(out->lengths, 0, (size_t) rows * sizeof out->lengths[0]);
     if (out->logprobs)
-        memset(out->logprobs, 0, (size_t)(rows * width) * sizeof out->logprobs[0]);
+        memset(out->logprobs, 0, (size_t) (rows * width) * sizeof out->logprobs[0]);
     if (out->truncated)
-        memset(out->truncated, 0, (size_t)rows);
+        memset(out->truncated, 0, (size_t) rows);
 }
 
 int
@@ -457,8 +458,8 @@ verl_lm_generate(verl_lm_t *lm, const verl_lm_prompts_t *prompts, const verl_lm_
         w.count = s_fitting(&w, first);
         if (s_wave_init(&w))
             rc = verl_lm_fail(error, error_size, "generate: no memory for %lld cache rows (%lld MiB)",
-                              (long long)w.cache_rows,
-                              (long long)(lm->config.layers * w.cache_rows * s_cache_width(&lm->config) * 4) >> 20);
+                              (long long) w.cache_rows,
+                              (long long) (lm->config.layers * w.cache_rows * s_cache_width(&lm->config) * 4) >> 20);
         else
             rc = s_wave_run(&w, error, error_size);
         s_wave_done(&w);

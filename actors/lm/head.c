@@ -55,18 +55,18 @@ s_init(s_head_t *h, const verl_lm_config_t *c, const verl_lm_pick_t *picks, int6
     int64_t chunk = S_CHUNK_FLOATS / c->vocab_size;
     chunk = chunk < S_CHUNK_LEAST ? S_CHUNK_LEAST : chunk > S_CHUNK_MOST ? S_CHUNK_MOST : chunk;
     *h = (s_head_t){ .picks = picks, .count = count, .chunk = chunk > count ? count : chunk };
-    h->order = malloc((size_t)(count + 1) * sizeof h->order[0]);
-    h->distributions = malloc((size_t)(h->chunk + 1) * sizeof h->distributions[0]);
-    h->x = malloc((size_t)(h->chunk * c->hidden_size + 1) * sizeof(float));
-    h->d_x = malloc((size_t)(h->chunk * c->hidden_size + 1) * sizeof(float));
-    h->logits = malloc((size_t)(h->chunk * c->vocab_size + 1) * sizeof(float));
+    h->order = malloc((size_t) (count + 1) * sizeof h->order[0]);
+    h->distributions = malloc((size_t) (h->chunk + 1) * sizeof h->distributions[0]);
+    h->x = malloc((size_t) (h->chunk * c->hidden_size + 1) * sizeof(float));
+    h->d_x = malloc((size_t) (h->chunk * c->hidden_size + 1) * sizeof(float));
+    h->logits = malloc((size_t) (h->chunk * c->vocab_size + 1) * sizeof(float));
     if (!h->order || !h->distributions || !h->x || !h->d_x || !h->logits) {
         s_done(h);
         return -1;
     }
     for (int64_t i = 0; i < count; i++)
         h->order[i] = i;
-    qsort_r(h->order, (size_t)count, sizeof h->order[0], s_compare, (void *)(uintptr_t)picks);
+    qsort_r(h->order, (size_t) count, sizeof h->order[0], s_compare, (void *) (uintptr_t) picks);
     return 0;
 }
 
@@ -80,13 +80,13 @@ s_check(const verl_lm_t *lm, const verl_lm_tape_t *tape, const verl_lm_pick_t *p
         const verl_lm_pick_t *p = &picks[i];
         if (p->row < 0 || p->row >= tape->rows)
             return verl_lm_fail(error, error_size, "model: pick %lld is at row %lld, but the batch has %lld rows",
-                                (long long)i, (long long)p->row, (long long)tape->rows);
+                                (long long) i, (long long) p->row, (long long) tape->rows);
         if (p->target < 0 || p->target >= lm->config.vocab_size)
             return verl_lm_fail(error, error_size, "model: pick %lld has target %d, which is not in the vocabulary "
-                                "of %lld", (long long)i, p->target, (long long)lm->config.vocab_size);
+                                "of %lld", (long long) i, p->target, (long long) lm->config.vocab_size);
         if (!(p->temperature > 0) || !isfinite(p->temperature))
             return verl_lm_fail(error, error_size, "model: pick %lld has temperature %g: it must be positive and "
-                                "finite", (long long)i, (double)p->temperature);
+                                "finite", (long long) i, (double) p->temperature);
     }
     return 0;
 }
@@ -115,7 +115,7 @@ s_logits(const verl_lm_t *lm, const verl_lm_tape_t *tape, const s_head_t *h, int
 {
     int64_t hidden = lm->config.hidden_size, vocab = lm->config.vocab_size, bad = -1;
     for (int64_t i = 0; i < n; i++)
-        memcpy(h->x + i * hidden, tape->hidden + h->distributions[i].row * hidden, (size_t)hidden * sizeof(float));
+        memcpy(h->x + i * hidden, tape->hidden + h->distributions[i].row * hidden, (size_t) hidden * sizeof(float));
     verl_lm_round(lm, n * hidden, h->x, lm->threads);
     verl_linear_forward(n, vocab, hidden, h->x, hidden, verl_lm_weight(lm, lm->layout.head, hidden), NULL, false,
                         h->logits, vocab, lm->threads);
@@ -137,8 +137,8 @@ s_not_finite(const verl_lm_t *lm, const verl_lm_tape_t *tape, const s_head_t *h,
     int64_t vocab = lm->config.vocab_size, row = h->distributions[bad].row;
     int64_t id = verl_softmax_not_finite(vocab, h->logits + bad * vocab);
     return verl_lm_fail(error, error_size, "model: the logit of token %lld at row %lld (position %lld) is %g: the "
-                        "weights are broken or too large", (long long)id, (long long)row,
-                        (long long)tape->positions[row], id < 0 ? 0.0 : (double)h->logits[bad * vocab + id]);
+                        "weights are broken or too large", (long long) id, (long long) row,
+                        (long long) tape->positions[row], id < 0 ? 0.0 : (double) h->logits[bad * vocab + id]);
 }
 
 int
@@ -150,7 +150,7 @@ verl_lm_logprobs(verl_lm_t *lm, verl_lm_tape_t *tape, const verl_lm_pick_t *pick
     if (s_check(lm, tape, picks, count, error, error_size))
         return -1;
     if (s_init(&h, &lm->config, picks, count))
-        return verl_lm_fail(error, error_size, "model: no memory for logits of %lld tokens", (long long)vocab);
+        return verl_lm_fail(error, error_size, "model: no memory for logits of %lld tokens", (long long) vocab);
     for (int64_t next = 0; next < count && bad < 0;) {
         int64_t n = s_gather(&h, &next);
         bad = s_logits(lm, tape, &h, n);
@@ -218,7 +218,7 @@ verl_lm_logprobs_backward(verl_lm_t *lm, verl_lm_tape_t *tape, const verl_lm_pic
                             "and come before verl_lm_backward");
     if (s_init(&h, &lm->config, picks, count))
         return verl_lm_fail(error, error_size, "model: no memory for logits of %lld tokens",
-                            (long long)lm->config.vocab_size);
+                            (long long) lm->config.vocab_size);
     for (int64_t next = 0; next < count && bad < 0;) {
         int64_t n = s_gather(&h, &next);
         bad = s_logits(lm, tape, &h, n);

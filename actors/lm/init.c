@@ -9,10 +9,10 @@ s_fill_normal(float *to, int64_t count, double std, uint64_t key)
 {
     for (int64_t i = 0; i < count; i += 2) {
         double pair[2];
-        verl_keyed_normal(key, (uint64_t)i, pair);
-        to[i] = (float)(std * pair[0]);
+        verl_keyed_normal(key, (uint64_t) i, pair);
+        to[i] = (float) (std * pair[0]);
         if (i + 1 < count)
-            to[i + 1] = (float)(std * pair[1]);
+            to[i + 1] = (float) (std * pair[1]);
     }
 }
 
@@ -37,18 +37,18 @@ verl_lm_init_params(const verl_lm_config_t *config, float *params, double std, u
     verl_lm_layout_t layout;
     if (verl_lm_layout_init(&layout, config))
         return -1;
-    memset(params, 0, (size_t)layout.total * sizeof(float));
+    memset(params, 0, (size_t) layout.total * sizeof(float));
     int64_t count = verl_lm_tensor_count(config);
     for (int64_t i = 0; i < count; i++) {
         verl_lm_tensor_t t;
         verl_lm_tensor_at(config, &layout, i, &t);
         bool narrow = s_ends_with(t.name, "o_proj.weight") || s_ends_with(t.name, "down_proj.weight");
-        double scaled = narrow ? std / sqrt(2.0 * (double)config->layers) : std;
+        double scaled = narrow ? std / sqrt(2.0 * (double) config->layers) : std;
         if (s_ends_with(t.name, "norm.weight"))
             s_fill_one(params + t.offset, t.rows * t.cols);
         else if (!s_ends_with(t.name, ".bias"))
             s_fill_normal(params + t.offset, t.rows * t.cols, scaled,
-                          seed * 0x9E3779B97F4A7C15u + (uint64_t)i * 0xD1B54A32D192ED03u);
+                          seed * 0x9E3779B97F4A7C15u + (uint64_t) i * 0xD1B54A32D192ED03u);
     }
     verl_lm_layout_done(&layout);
     return 0;

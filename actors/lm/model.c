@@ -33,13 +33,13 @@ s_check(const verl_lm_config_t *c, char *error, size_t error_size)
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].value < 1 || sizes[i].value > 1 << 30)
             return verl_lm_fail(error, error_size, "model: %s is %lld: it must be from 1 to 2^30", sizes[i].name,
-                                (long long)sizes[i].value);
+                                (long long) sizes[i].value);
     if (c->heads % c->kv_heads)
         return verl_lm_fail(error, error_size, "model: kv_heads %lld does not divide heads %lld",
-                            (long long)c->kv_heads, (long long)c->heads);
+                            (long long) c->kv_heads, (long long) c->heads);
     if (c->head_dim % 2)
         return verl_lm_fail(error, error_size, "model: head_dim is %lld: rotary embedding needs an even one",
-                            (long long)c->head_dim);
+                            (long long) c->head_dim);
     if (!(c->norm_eps >= 0) || !(c->rope_theta > 0))
         return verl_lm_fail(error, error_size, "model: norm_eps %g must be >= 0 and rope_theta %g > 0", c->norm_eps,
                             c->rope_theta);
@@ -56,8 +56,8 @@ s_frequencies(verl_lm_t *lm)
     verl_rope_t rope = { .theta = c->rope_theta, .scale = scales[c->rope_scaling.type],
                          .factor = c->rope_scaling.factor, .low_freq_factor = c->rope_scaling.low_freq_factor,
                          .high_freq_factor = c->rope_scaling.high_freq_factor,
-                         .original_max_positions = (double)c->rope_scaling.original_max_positions };
-    lm->frequencies = malloc((size_t)c->head_dim * sizeof(float));
+                         .original_max_positions = (double) c->rope_scaling.original_max_positions };
+    lm->frequencies = malloc((size_t) c->head_dim * sizeof(float));
     if (!lm->frequencies)
         return -1;
     verl_rope_frequencies(&rope, c->head_dim, lm->frequencies);
@@ -72,7 +72,7 @@ verl_lm_new(const verl_lm_config_t *config, const float *params, verl_lm_dtype_t
         return NULL;
     verl_lm_t *lm = calloc(1, sizeof *lm);
     if (!lm || (lm->config = *config, verl_lm_layout_init(&lm->layout, config)) || s_frequencies(lm)) {
-        verl_lm_fail(error, error_size, "model: no memory for a model of %lld layers", (long long)config->layers);
+        verl_lm_fail(error, error_size, "model: no memory for a model of %lld layers", (long long) config->layers);
         verl_lm_destroy(&lm);
         return NULL;
     }
@@ -80,7 +80,7 @@ verl_lm_new(const verl_lm_config_t *config, const float *params, verl_lm_dtype_t
     lm->threads = threads > 0 ? threads : omp_get_num_procs();
     if (params && verl_lm_set_params(lm, params)) {
         verl_lm_fail(error, error_size, "model: no memory for a bf16 copy of %lld parameters",
-                     (long long)lm->layout.total);
+                     (long long) lm->layout.total);
         verl_lm_destroy(&lm);
     }
     return lm;
@@ -115,7 +115,7 @@ verl_lm_weights_changed(verl_lm_t *lm)
     if (lm->dtype != VERL_LM_BF16)
         return 0;
     if (!lm->bf16)
-        lm->bf16 = malloc((size_t)lm->layout.total * sizeof lm->bf16[0]);
+        lm->bf16 = malloc((size_t) lm->layout.total * sizeof lm->bf16[0]);
     if (!lm->bf16)
         return -1;
     verl_bf16_from_f32(lm->layout.total, lm->params, lm->bf16, lm->threads);
@@ -160,7 +160,7 @@ verl_lm_attention_shape(const verl_lm_config_t *config)
 {
     return (verl_attention_t){ .heads = config->heads, .kv_heads = config->kv_heads, .head_dim = config->head_dim,
                                .ld = verl_lm_qkv_width(config),
-                               .scale = (float)(1 / sqrt((double)config->head_dim)) };
+                               .scale = (float) (1 / sqrt((double) config->head_dim)) };
 }
 
 // The table grows by doubling, so that a generation of n tokens computes it O(n) in all.
@@ -173,7 +173,7 @@ verl_lm_need_positions(verl_lm_t *lm, int64_t count)
     int64_t enough = 2 * old > count ? 2 * old : count;
     enough = enough < 64 ? 64 : enough;
     enough = enough > most && most >= count ? most : enough;
-    float *table = realloc(lm->rope_table, (size_t)(enough * head_dim) * sizeof(float));
+    float *table = realloc(lm->rope_table, (size_t) (enough * head_dim) * sizeof(float));
     if (!table)
         return -1;
     lm->rope_table = table;

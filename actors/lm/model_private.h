@@ -51,7 +51,7 @@ struct verl_lm_tape {
     float *hidden, *d_hidden;               // [rows, hidden]
     float *normed;                          // [rows, hidden] scratch: the input of a layer's first product
     float *h;                               // [rows, intermediate] scratch: the input of its last product
-    float *d_x;                             // [rows, hidden], TRAIN modes only, like all below: gradient on its way down
+    float *d_x;                             // [rows, hidden] gradient on its way down; TRAIN modes only, like all below
     float *normed_middle;                   // [rows, hidden] input of gate and up
     float *d_down, *d_o;                    // [rows, hidden] gradient of the outputs of down and o
     float *d_normed, *d_normed_middle;      // [rows, hidden] gradients of the norms' outputs

@@ -10,8 +10,8 @@ int
 verl_lm_optimizer_init(verl_lm_optimizer_t *self, int64_t count)
 {
     *self = (verl_lm_optimizer_t){ .count = count };
-    self->m = calloc((size_t)count, sizeof(float));
-    self->v = calloc((size_t)count, sizeof(float));
+    self->m = calloc((size_t) count, sizeof(float));
+    self->v = calloc((size_t) count, sizeof(float));
     if (self->m && self->v)
         return 0;
     verl_lm_optimizer_done(self);
@@ -44,7 +44,7 @@ s_check(const verl_lm_optimizer_t *self, const verl_lm_layout_t *layout, const v
 {
     if (self->count != layout->total)
         return s_fail(error, error_size, "optimizer: its state is for %lld parameters, but the model has %lld",
-                      (long long)self->count, (long long)layout->total);
+                      (long long) self->count, (long long) layout->total);
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
         return s_fail(error, error_size, "optimizer: betas %g and %g must be in [0, 1)", o->beta1, o->beta2);
     if (!(o->eps > 0) || !isfinite(o->lr) || !(o->weight_decay >= 0) || !(o->max_norm >= 0))
@@ -101,13 +101,13 @@ verl_lm_optimizer_step(verl_lm_optimizer_t *self, const verl_lm_config_t *config
         *ret_norm = norm;
     if (!isfinite(norm))
         return s_fail(error, error_size, "optimizer: the gradient's norm at step %lld is %g, so the step was not "
-                      "taken", (long long)self->step, norm);
+                      "taken", (long long) self->step, norm);
     double clipped = o->max_norm > 0 && norm + 1e-6 > o->max_norm ? o->max_norm / (norm + 1e-6) : 1;
     self->step++;
     verl_adamw_t how = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
                          .weight_decay = o->weight_decay, .scale = clipped,
-                         .correction1 = 1 - pow(o->beta1, (double)self->step),
-                         .correction2 = 1 - pow(o->beta2, (double)self->step) };
+                         .correction1 = 1 - pow(o->beta1, (double) self->step),
+                         .correction2 = 1 - pow(o->beta2, (double) self->step) };
     s_update(self, config, layout, &how, o->decay_all, params, gradient, threads);
     return 0;
 }

@@ -111,7 +111,7 @@ s_reserve_records(verl_lm_tape_t *t, int64_t layers)
 {
     if (t->record_count >= layers)
         return 0;
-    verl_lm_record_t *records = realloc(t->records, (size_t)layers * sizeof *records);
+    verl_lm_record_t *records = realloc(t->records, (size_t) layers * sizeof *records);
     if (!records)
         return -1;
     t->records = records;
@@ -126,8 +126,8 @@ s_reserve_rows(verl_lm_tape_t *t, int64_t rows)
         return 0;
     free(t->tokens);
     free(t->positions);
-    t->tokens = malloc((size_t)rows * sizeof t->tokens[0]);
-    t->positions = malloc((size_t)rows * sizeof t->positions[0]);
+    t->tokens = malloc((size_t) rows * sizeof t->tokens[0]);
+    t->positions = malloc((size_t) rows * sizeof t->positions[0]);
     t->capacity_rows = t->tokens && t->positions ? rows : 0;
     return t->capacity_rows ? 0 : -1;
 }
@@ -138,7 +138,7 @@ s_reserve_segments(verl_lm_tape_t *t, int64_t count)
     if (t->capacity_segments >= count)
         return 0;
     free(t->segments);
-    t->segments = malloc((size_t)count * sizeof t->segments[0]);
+    t->segments = malloc((size_t) count * sizeof t->segments[0]);
     t->capacity_segments = t->segments ? count : 0;
     return t->segments ? 0 : -1;
 }
@@ -149,7 +149,7 @@ s_reserve_memory(verl_lm_tape_t *t, int64_t floats)
     if (t->memory_floats >= floats)
         return 0;
     free(t->memory);
-    t->memory = aligned_alloc(64, ((size_t)floats * sizeof(float) + 63) / 64 * 64);
+    t->memory = aligned_alloc(64, ((size_t) floats * sizeof(float) + 63) / 64 * 64);
     t->memory_floats = t->memory ? floats : 0;
     return t->memory ? 0 : -1;
 }
@@ -194,7 +194,7 @@ static int
 s_set_chunks(verl_lm_tape_t *t, int64_t rows, int threads)
 {
     free(t->chunks);
-    t->chunks = malloc((size_t)(t->plan.tree_count + 1) * sizeof t->chunks[0]);
+    t->chunks = malloc((size_t) (t->plan.tree_count + 1) * sizeof t->chunks[0]);
     if (!t->chunks)
         return -1;
     int64_t target = rows / (S_CHUNKS_A_THREAD * threads), largest = rows;
@@ -237,8 +237,8 @@ verl_lm_tape_prepare(const verl_lm_t *lm, verl_lm_tape_t *t, verl_lm_mode_t mode
     if (s_reserve_memory(t, counted.used))
         return -1;
     s_lay_out(&(s_block_t){ .block = t->memory }, &lm->config, mode, batch->rows, t);
-    memcpy(t->tokens, batch->tokens, (size_t)batch->rows * sizeof t->tokens[0]);
-    memcpy(t->segments, batch->segments, (size_t)batch->segment_count * sizeof t->segments[0]);
+    memcpy(t->tokens, batch->tokens, (size_t) batch->rows * sizeof t->tokens[0]);
+    memcpy(t->segments, batch->segments, (size_t) batch->segment_count * sizeof t->segments[0]);
     t->segment_count = batch->segment_count;
     if (verl_attention_plan_init(&t->plan, t->segments, t->segment_count, alone)
         || s_set_chunks(t, batch->rows, lm->threads))

@@ -8,13 +8,13 @@ Test(adamw, steps_as_published)
     float *p = numbers_new(N, 1, 1), *g = numbers_new(N, 2, 1), *m = numbers_zero(N), *v = numbers_zero(N);
     double x[N], mm[N] = { 0 }, vv[N] = { 0 };
     for (int i = 0; i < N; i++)
-        x[i] = (double)p[i];
+        x[i] = (double) p[i];
     for (int step = 1; step <= 20; step++) {
         verl_adamw_t how = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .scale = 0.5,
                              .correction1 = 1 - pow(0.9, step), .correction2 = 1 - pow(0.999, step) };
         verl_adamw_step(&how, N, g, m, v, p, 2);
         for (int i = 0; i < N; i++) {
-            double d = 0.5 * (double)g[i];
+            double d = 0.5 * (double) g[i];
             x[i] -= 0.01 * 0.1 * x[i];
             mm[i] = 0.9 * mm[i] + 0.1 * d;
             vv[i] = 0.999 * vv[i] + 0.001 * d * d;

@@ -6,7 +6,15 @@
 static const verl_segment_t s_segments[] = {
     { 0, 70, -1 }, { 70, 5, -1 }, { 75, 3, 0 }, { 78, 40, 0 }, { 118, 2, 0 }, { 120, 0, 1 }, { 120, 9, 1 },
     { 129, 1, 1 }, { 130, 150, 2 }, { 280, 31, -1 } };
-enum { SEGMENTS = 10, ROWS = 311, HEADS = 6, KV_HEADS = 2, DIM = 12, LD = (HEADS + 2 * KV_HEADS) * DIM, OUT = HEADS * DIM };
+enum {
+    SEGMENTS = 10,
+    ROWS = 311,
+    HEADS = 6,
+    KV_HEADS = 2,
+    DIM = 12,
+    LD = (HEADS + 2 * KV_HEADS) * DIM,
+    OUT = HEADS * DIM
+};
 static const verl_attention_t s_shape = { .heads = HEADS, .kv_heads = KV_HEADS, .head_dim = DIM, .ld = LD,
                                           .scale = 0.3f };
 
@@ -16,7 +24,7 @@ s_context(int s, int64_t row, int64_t *rows)
 {
     int chain[SEGMENTS], depth = 0, n = 0;
     for (int64_t p = s_segments[s].parent; p >= 0; p = s_segments[p].parent)
-        chain[depth++] = (int)p;
+        chain[depth++] = (int) p;
     while (depth-- > 0)
         for (int64_t i = 0; i < s_segments[chain[depth]].length; i++)
             rows[n++] = s_segments[chain[depth]].start + i;
@@ -31,13 +39,14 @@ s_plain_row(const float *qkv, int64_t row, int head, const int64_t *rows, int n,
     double p[ROWS], sum = 0;
     for (int j = 0; j < n; j++) {
         const float *k = qkv + rows[j] * LD + (HEADS + head / (HEADS / KV_HEADS)) * DIM;
-        p[j] = exp((double)s_shape.scale * numbers_dot(qkv + row * LD + head * DIM, k, DIM));
+        p[j] = exp((double) s_shape.scale * numbers_dot(qkv + row * LD + head * DIM, k, DIM));
         sum += p[j];
     }
     for (int d = 0; d < DIM; d++) {
         out[d] = 0;
         for (int j = 0; j < n; j++)
-            out[d] += p[j] / sum * (double)qkv[rows[j] * LD + (HEADS + KV_HEADS + head / (HEADS / KV_HEADS)) * DIM + d];
+            out[d] +=
+                p[j] / sum * (double) qkv[rows[j] * LD + (HEADS + KV_HEADS + head / (HEADS / KV_HEADS)) * DIM + d];
     }
 }
 
@@ -52,7 +61,7 @@ s_plain(const float *qkv, float *out)
                 double o[DIM];
                 s_plain_row(qkv, row, head, rows, n, o);
                 for (int d = 0; d < DIM; d++)
-                    out[row * OUT + head * DIM + d] = (float)o[d];
+                    out[row * OUT + head * DIM + d] = (float) o[d];
             }
         }
 }
@@ -116,9 +125,9 @@ Test(attention, backward)
     verl_attention_backward(&s_shape, &plan, c.qkv, out, lse, c.up, d, 2);
     double largest = 0;
     for (int64_t i = 0; i < ROWS * LD; i++)
-        largest = fmax(largest, fabs((double)d[i]));
+        largest = fmax(largest, fabs((double) d[i]));
     for (int64_t i = 5; i < ROWS * LD; i += 1777)
-        cr_expect_float_eq(s_slope(&c, i), d[i], 2e-3 * largest, "[%lld]: %g", (long long)i, (double)d[i]);
+        cr_expect_float_eq(s_slope(&c, i), d[i], 2e-3 * largest, "[%lld]: %g", (long long) i, (double) d[i]);
     verl_attention_backward(&s_shape, &plan, c.qkv, out, lse, c.up, same, 3);
     cr_expect_arr_eq(d, same, ROWS * LD * sizeof(float), "threads change no bit");
     verl_attention_plan_done(&plan);
@@ -159,9 +168,10 @@ s_check_decode(int64_t first, int64_t second)
         memcpy(qkv + (i + 1) * LD + OUT, cache + (i < first ? 7 + i : 150 + i - first) * WIDTH, WIDTH * sizeof(float));
     for (int head = 0; head < HEADS; head++) {
         double expected[DIM];
-        s_plain_row(qkv, 0, head, rows, (int)(first + second), expected);
+        s_plain_row(qkv, 0, head, rows, (int) (first + second), expected);
         for (int d = 0; d < DIM; d++)
-            cr_expect_float_eq(out[head * DIM + d], expected[d], 1e-5, "%lld + %lld", (long long)first, (long long)second);
+            cr_expect_float_eq(out[head * DIM + d], expected[d], 1e-5, "%lld + %lld", (long long) first,
+                               (long long) second);
     }
     free(cache), free(q), free(qkv);
 }

@@ -35,6 +35,6 @@ Test(bf16, round_trip)
     verl_bf16_round(COUNT, x, z, 1);
     cr_expect_arr_eq(y, z, COUNT * sizeof(float));
     for (int i = 0; i < COUNT; i++)
-        cr_expect(fabs((double)y[i] - (double)x[i]) <= fabs((double)x[i]) / 256);
+        cr_expect(fabs((double) y[i] - (double) x[i]) <= fabs((double) x[i]) / 256);
     free(x), free(y), free(z);
 }

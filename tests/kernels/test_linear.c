@@ -11,10 +11,10 @@ s_plain(int64_t m, int64_t n, int64_t k, const float *x, const float *w, const f
 {
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < n; j++) {
-            double sum = bias ? (double)bias[j] : 0;
+            double sum = bias ? (double) bias[j] : 0;
             for (int64_t d = 0; d < k; d++)
-                sum += (double)x[i * k + d] * (double)w[j * k + d];
-            y[i * n + j] = (float)sum;
+                sum += (double) x[i * k + d] * (double) w[j * k + d];
+            y[i * n + j] = (float) sum;
         }
 }
 
@@ -36,11 +36,13 @@ s_check_forward(int64_t m, int64_t n, int64_t k)
     verl_weight_t weight = { .f32 = w, .stride = k };
     s_plain(m, n, k, x, w, bias, expected);
     verl_linear_forward(m, n, k, x, k, weight, bias, false, y, n, 2);
-    cr_expect(numbers_largest(y, expected, m * n) < 2e-6 * (double)(k + 1), "%lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    cr_expect(numbers_largest(y, expected, m * n) < 2e-6 * (double) (k + 1), "%lld x %lld x %lld", (long long) m,
+              (long long) n, (long long) k);
     verl_linear_forward(m, n, k, x, k, weight, bias, true, y, n, 2);
     for (int64_t i = 0; i < m * n; i++)
         expected[i] *= 2;
-    cr_expect(numbers_largest(y, expected, m * n) < 4e-6 * (double)(k + 1), "added %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    cr_expect(numbers_largest(y, expected, m * n) < 4e-6 * (double) (k + 1), "added %lld x %lld x %lld", (long long) m,
+              (long long) n, (long long) k);
     free(x), free(w), free(bias), free(y), free(expected);
 }
 
@@ -60,10 +62,12 @@ s_check_backward(int64_t m, int64_t n, int64_t k)
     float *dx = numbers_zero(m * k), *dw = numbers_zero(n * k), *expected = numbers_zero(m * k + n * k);
     s_plain(m, k, n, dy, wt, NULL, expected);
     verl_linear_backward_input(m, n, k, dy, n, (verl_weight_t){ .f32 = w, .stride = k }, false, dx, k, 2);
-    cr_expect(numbers_largest(dx, expected, m * k) < 2e-6 * (double)n, "dx %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    cr_expect(numbers_largest(dx, expected, m * k) < 2e-6 * (double) n, "dx %lld x %lld x %lld", (long long) m,
+              (long long) n, (long long) k);
     s_plain(n, k, m, dyt, xt, NULL, expected);
     verl_linear_backward_weight(m, n, k, dy, n, x, k, dw, k, 2);
-    cr_expect(numbers_largest(dw, expected, n * k) < 2e-6 * (double)m, "dw %lld x %lld x %lld", (long long)m, (long long)n, (long long)k);
+    cr_expect(numbers_largest(dw, expected, n * k) < 2e-6 * (double) m, "dw %lld x %lld x %lld", (long long) m,
+              (long long) n, (long long) k);
     free(x), free(w), free(dy), free(wt), free(xt), free(dyt), free(dx), free(dw), free(expected);
 }
 
@@ -82,15 +86,16 @@ s_check_rows(int64_t n, int64_t k, bool bf16)
     enum { ROWS = 40 };
     float *x = numbers_new(ROWS * k, 1, 1), *w = numbers_new(n * k, 2, 1), *bias = numbers_new(n, 3, 1);
     float *all = numbers_zero(ROWS * n), *some = numbers_zero(ROWS * n);
-    uint16_t *rounded = calloc((size_t)(n * k) + 1, sizeof *rounded);
+    uint16_t *rounded = calloc((size_t) (n * k) + 1, sizeof *rounded);
     verl_bf16_from_f32(n * k, w, rounded, 1);
     verl_weight_t weight = { .f32 = bf16 ? NULL : w, .bf16 = rounded, .stride = k };
     verl_linear_forward(ROWS, n, k, x, k, weight, bias, false, all, n, 3);
     for (int64_t first = 0; first < ROWS; first += 7)
         for (int64_t rows = 1; rows <= ROWS - first; rows++) {
-            verl_linear_forward(rows, n, k, x + first * k, k, weight, bias, false, some, n, 1 + (int)rows % 2);
-            cr_expect_arr_eq(some, all + first * n, (size_t)(rows * n) * sizeof(float), "%lld rows of %lld, n %lld, k %lld",
-                             (long long)rows, (long long)first, (long long)n, (long long)k);
+            verl_linear_forward(rows, n, k, x + first * k, k, weight, bias, false, some, n, 1 + (int) rows % 2);
+            cr_expect_arr_eq(some, all + first * n, (size_t) (rows * n) * sizeof(float),
+                             "%lld rows of %lld, n %lld, k %lld", (long long) rows, (long long) first, (long long) n,
+                             (long long) k);
         }
     free(x), free(w), free(bias), free(all), free(some), free(rounded);
 }
@@ -137,9 +142,9 @@ Test(linear, strides_and_empty_sizes)
 {
     float x[3 * 5], w[2 * 4], y[3 * 7], bias[2] = { 10, 20 };
     for (int i = 0; i < 15; i++)
-        x[i] = (float)i;
+        x[i] = (float) i;
     for (int i = 0; i < 8; i++)
-        w[i] = (float)(i + 1);
+        w[i] = (float) (i + 1);
     for (int i = 0; i < 21; i++)
         y[i] = -1;
     verl_linear_forward(3, 2, 3, x, 5, (verl_weight_t){ .f32 = w, .stride = 4 }, bias, false, y, 7, 1);

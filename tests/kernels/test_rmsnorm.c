@@ -11,10 +11,10 @@ s_check_forward(int64_t n)
     for (int64_t row = 0; row < ROWS; row++) {
         double sum = 0;
         for (int64_t i = 0; i < n; i++)
-            sum += (double)x[row * n + i] * (double)x[row * n + i];
+            sum += (double) x[row * n + i] * (double) x[row * n + i];
         for (int64_t i = 0; i < n; i++) {
-            double expected = (double)x[row * n + i] / sqrt(sum / (double)n + 1e-5) * (double)w[i];
-            cr_expect_float_eq(y[row * n + i], expected, 2e-6, "n %lld, [%lld]", (long long)n, (long long)i);
+            double expected = (double) x[row * n + i] / sqrt(sum / (double) n + 1e-5) * (double) w[i];
+            cr_expect_float_eq(y[row * n + i], expected, 2e-6, "n %lld, [%lld]", (long long) n, (long long) i);
         }
     }
     free(x), free(w), free(y);

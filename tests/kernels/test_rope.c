@@ -22,7 +22,8 @@ Test(rope, inverse_turns_back)
 {
     enum { ROWS = 33, HEADS = 3, DIM = 10, LD = 40 };
     const verl_rope_t rope = { .theta = 10000 };
-    float frequencies[DIM / 2], table[ROWS * DIM], *x = numbers_new(ROWS * LD, 1, 1), *kept = numbers_copy(x, ROWS * LD);
+    float frequencies[DIM / 2], table[ROWS * DIM], *x = numbers_new(ROWS * LD, 1, 1),
+                                                   *kept = numbers_copy(x, ROWS * LD);
     int64_t positions[ROWS];
     for (int i = 0; i < ROWS; i++)
         positions[i] = ROWS - 1 - i;
@@ -47,10 +48,10 @@ Test(rope, scalings)
     verl_rope_frequencies(&llama, 64, llama3);
     int kept = 0, divided = 0, between = 0;
     for (int i = 0; i < 32; i++) {
-        double wavelength = 2 * M_PI / (double)plain[i];
+        double wavelength = 2 * M_PI / (double) plain[i];
         cr_expect_float_eq(linear[i], plain[i] / 2, 1e-9);
         kept += wavelength < 2048 && llama3[i] == plain[i];
-        divided += wavelength > 8192 && fabs((double)llama3[i] * 8 / (double)plain[i] - 1) < 1e-6;
+        divided += wavelength > 8192 && fabs((double) llama3[i] * 8 / (double) plain[i] - 1) < 1e-6;
         between += wavelength >= 2048 && wavelength <= 8192 && llama3[i] < plain[i] && llama3[i] * 8 > plain[i];
     }
     cr_expect_eq(kept + divided + between, 32, "%d kept, %d divided, %d between", kept, divided, between);

@@ -5,8 +5,8 @@
 // The published answers of Philox4x32-10 for a counter and key of zeros begin 6627e8d5 e169c58d.
 Test(sampling, random_numbers_are_philox)
 {
-    uint64_t bits = ((uint64_t)0x6627e8d5u << 32 | 0xe169c58du) >> 11;
-    cr_expect_eq(verl_keyed_uniform(0, 0), (double)bits * 0x1p-53);
+    uint64_t bits = ((uint64_t) 0x6627e8d5u << 32 | 0xe169c58du) >> 11;
+    cr_expect_eq(verl_keyed_uniform(0, 0), (double) bits * 0x1p-53);
     double mean = 0, square = 0, pair[2];
     for (uint64_t i = 0; i < 20000; i++) {
         double u = verl_keyed_uniform(42, i);
@@ -49,14 +49,14 @@ Test(sampling, follows_the_distribution)
     double p[N], sum = 0;
     const verl_sampling_t how = { .temperature = 0.8, .top_p = 1 };
     for (int i = 0; i < N; i++)
-        sum += p[i] = exp((double)z[i] / 0.8);
+        sum += p[i] = exp((double) z[i] / 0.8);
     for (int i = 0; i < DRAWS; i++) {
         int32_t id = s_draw(&how, N, z, (i + 0.5) / DRAWS, &logprob);
         count[id]++;
         cr_assert_float_eq(logprob, log(p[id] / sum), 1e-5);
     }
     for (int i = 0; i < N; i++)
-        cr_expect_float_eq((double)count[i] / DRAWS, p[i] / sum, 2.0 / DRAWS + 1e-5);
+        cr_expect_float_eq((double) count[i] / DRAWS, p[i] / sum, 2.0 / DRAWS + 1e-5);
     free(z);
 }
 
@@ -86,7 +86,7 @@ Test(sampling, top_p)
     float z[5];
     const double p[5] = { 0.1, 0.4, 0.05, 0.25, 0.2 };
     for (int i = 0; i < 5; i++)
-        z[i] = (float)log(p[i]);
+        z[i] = (float) log(p[i]);
     cr_expect_eq(s_reachable(&(verl_sampling_t){ 1, 0, 0.01 }, 5, z), 1u << 1, "at least one stays");
     cr_expect_eq(s_reachable(&(verl_sampling_t){ 1, 0, 0.39 }, 5, z), 1u << 1);
     cr_expect_eq(s_reachable(&(verl_sampling_t){ 1, 0, 0.41 }, 5, z), 1u << 1 | 1u << 3, "the one that crosses stays");

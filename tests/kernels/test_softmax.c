@@ -8,16 +8,16 @@ s_check(int64_t n, double scale, float inverse)
     float *z = numbers_new(n, 7, scale), lse, entropy;
     double top = -1e300, sum = 0, expected = 0;
     for (int64_t i = 0; i < n; i++)
-        top = fmax(top, (double)z[i] * (double)inverse);
+        top = fmax(top, (double) z[i] * (double) inverse);
     for (int64_t i = 0; i < n; i++)
-        sum += exp((double)z[i] * (double)inverse - top);
+        sum += exp((double) z[i] * (double) inverse - top);
     for (int64_t i = 0; i < n; i++) {
-        double lp = (double)z[i] * (double)inverse - top - log(sum);
+        double lp = (double) z[i] * (double) inverse - top - log(sum);
         expected -= exp(lp) * lp;
     }
     cr_assert_eq(verl_softmax_measure(n, z, inverse, &lse, &entropy), 0);
-    cr_expect_float_eq(lse, top + log(sum), 1e-6 * fabs(top) + 2e-6, "n %lld", (long long)n);
-    cr_expect_float_eq(entropy, expected, 2e-5 * (1 + expected), "n %lld", (long long)n);
+    cr_expect_float_eq(lse, top + log(sum), 1e-6 * fabs(top) + 2e-6, "n %lld", (long long) n);
+    cr_expect_float_eq(entropy, expected, 2e-5 * (1 + expected), "n %lld", (long long) n);
     free(z);
 }
 
@@ -45,7 +45,7 @@ Test(softmax, refuses_what_is_not_finite)
     for (int kind = 0; kind < 3; kind++)
         for (int at = 0; at < 19; at++) {
             for (int i = 0; i < 19; i++)
-                z[i] = (float)i;
+                z[i] = (float) i;
             z[at] = bad[kind];
             cr_expect_eq(verl_softmax_measure(19, z, 1, &lse, NULL), -1);
             cr_expect_eq(verl_softmax_not_finite(19, z), at);
@@ -65,13 +65,13 @@ s_loss(void *context)
     const s_case_t *c = context;
     double sum = 0, entropy = 0;
     for (int i = 0; i < N; i++)
-        sum += exp((double)c->z[i] * (double)c->inverse);
+        sum += exp((double) c->z[i] * (double) c->inverse);
     for (int i = 0; i < N; i++) {
-        double lp = (double)c->z[i] * (double)c->inverse - log(sum);
+        double lp = (double) c->z[i] * (double) c->inverse - log(sum);
         entropy -= exp(lp) * lp;
     }
-    double lp = (double)c->z[TARGET] * (double)c->inverse - log(sum);
-    return (double)c->by_logprob * lp + (double)c->by_entropy * entropy;
+    double lp = (double) c->z[TARGET] * (double) c->inverse - log(sum);
+    return (double) c->by_logprob * lp + (double) c->by_entropy * entropy;
 }
 
 Test(softmax, backward)

@@ -9,7 +9,7 @@ s_check(int64_t rows, int64_t n, double scale)
     verl_swiglu_forward(rows, n, x, h, 2);
     for (int64_t row = 0; row < rows; row++)
         for (int64_t i = 0; i < n; i++) {
-            double g = (double)x[row * 2 * n + i], u = (double)x[row * 2 * n + n + i];
+            double g = (double) x[row * 2 * n + i], u = (double) x[row * 2 * n + n + i];
             double expected = g / (1 + exp(-g)) * u;
             cr_expect_float_eq(h[row * n + i], expected, 1e-6 + 1e-6 * fabs(expected), "%g %g", g, u);
         }

@@ -41,8 +41,8 @@ def tensors(c, generator):
         t["lm_head.weight"] = matrix(c["vocab"], h)
     for n in range(c["layers"]):
         p = f"model.layers.{n}."
-        for name, rows, cols, bias in (("q", c["heads"] * d, h, c["qkv_bias"]), ("k", c["kv_heads"] * d, h, c["qkv_bias"]),
-                                       ("v", c["kv_heads"] * d, h, c["qkv_bias"]), ("o", h, c["heads"] * d, c["o_bias"])):
+        q, k, b = c["heads"] * d, c["kv_heads"] * d, c["qkv_bias"]
+        for name, rows, cols, bias in (("q", q, h, b), ("k", k, h, b), ("v", k, h, b), ("o", h, q, c["o_bias"])):
             t[p + f"self_attn.{name}_proj.weight"] = matrix(rows, cols)
             if bias:
                 t[p + f"self_attn.{name}_proj.bias"] = matrix(rows, 1)

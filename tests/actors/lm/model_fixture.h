@@ -36,16 +36,16 @@ fixture_config(FILE *file, verl_lm_config_t *c)
 {
     int64_t *n = fixture_read(file, 15 * sizeof *n);
     double *x = fixture_read(file, 6 * sizeof *x);
-    *c = (verl_lm_config_t){ .family = (verl_lm_family_t)n[0], .vocab_size = n[1], .hidden_size = n[2],
+    *c = (verl_lm_config_t){ .family = (verl_lm_family_t) n[0], .vocab_size = n[1], .hidden_size = n[2],
                              .layers = n[3], .heads = n[4], .kv_heads = n[5], .head_dim = n[6],
                              .intermediate_size = n[7], .max_positions = n[8], .tied = n[9], .qkv_bias = n[10],
                              .o_bias = n[11], .mlp_bias = n[12], .qk_norm = n[13], .norm_eps = x[0],
                              .rope_theta = x[1], .bos = -1 };
-    c->rope_scaling.type = (verl_rope_type_t)n[14];
+    c->rope_scaling.type = (verl_rope_type_t) n[14];
     c->rope_scaling.factor = x[2];
     c->rope_scaling.low_freq_factor = x[3];
     c->rope_scaling.high_freq_factor = x[4];
-    c->rope_scaling.original_max_positions = (int64_t)x[5];
+    c->rope_scaling.original_max_positions = (int64_t) x[5];
     free(n);
     free(x);
 }
@@ -55,7 +55,7 @@ fixture_tensor(FILE *file, fixture_t *f)
 {
     char *name = fixture_read(file, 96);
     int64_t *shape = fixture_read(file, 2 * sizeof *shape);
-    size_t size = (size_t)(shape[0] * shape[1]) * sizeof(float);
+    size_t size = (size_t) (shape[0] * shape[1]) * sizeof(float);
     float *value = fixture_read(file, size), *gradient = fixture_read(file, size);
     int found = 0;
     for (int64_t i = 0; i < verl_lm_tensor_count(&f->config); i++) {
@@ -84,17 +84,17 @@ fixture_open(fixture_t *f, const char *name)
     cr_assert(file, "%s cannot be opened", path);
     fixture_config(file, &f->config);
     cr_assert_eq(verl_lm_layout_init(&f->layout, &f->config), 0);
-    f->params = calloc((size_t)f->layout.total, sizeof(float));
-    f->gradient = calloc((size_t)f->layout.total, sizeof(float));
+    f->params = calloc((size_t) f->layout.total, sizeof(float));
+    f->gradient = calloc((size_t) f->layout.total, sizeof(float));
     int64_t *n = fixture_read(file, 4 * sizeof *n);
-    f->tokens = fixture_read(file, (size_t)n[0] * sizeof *f->tokens);
-    f->segments = fixture_read(file, (size_t)n[1] * sizeof *f->segments);
-    f->picks = fixture_read(file, (size_t)n[2] * sizeof *f->picks);
+    f->tokens = fixture_read(file, (size_t) n[0] * sizeof *f->tokens);
+    f->segments = fixture_read(file, (size_t) n[1] * sizeof *f->segments);
+    f->picks = fixture_read(file, (size_t) n[2] * sizeof *f->picks);
     f->batch = (verl_lm_batch_t){ f->tokens, n[0], f->segments, n[1] };
     f->pick_count = n[2];
     float **arrays[] = { &f->logprobs, &f->entropy, &f->d_logprobs, &f->d_entropy };
     for (int i = 0; i < 4; i++)
-        *arrays[i] = fixture_read(file, (size_t)n[2] * sizeof(float));
+        *arrays[i] = fixture_read(file, (size_t) n[2] * sizeof(float));
     for (int64_t i = 0; i < n[3]; i++)
         fixture_tensor(file, f);
     free(n);
@@ -117,8 +117,8 @@ relative_distance(const float *a, const float *b, int64_t count)
 {
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < count; i++) {
-        difference += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
-        norm += (double)b[i] * (double)b[i];
+        difference += ((double) a[i] - (double) b[i]) * ((double) a[i] - (double) b[i]);
+        norm += (double) b[i] * (double) b[i];
     }
     return sqrt(difference / (norm + 1e-30));
 }
@@ -128,7 +128,7 @@ largest_difference(const float *a, const float *b, int64_t count)
 {
     double most = 0;
     for (int64_t i = 0; i < count; i++)
-        most = fmax(most, fabs((double)a[i] - (double)b[i]));
+        most = fmax(most, fabs((double) a[i] - (double) b[i]));
     return most;
 }
 #endif

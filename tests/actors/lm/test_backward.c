@@ -23,7 +23,7 @@ Test(backward, micro_batches_accumulate)
     fixture_open(&f, "qwen2");
     verl_lm_t *lm = verl_lm_new(&f.config, f.params, VERL_LM_F32, 2, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
-    float *gradient = calloc((size_t)f.layout.total, sizeof(float));
+    float *gradient = calloc((size_t) f.layout.total, sizeof(float));
     int64_t half = f.pick_count / 2;
     for (int part = 0; part < 2; part++) {
         s_forward(&f, lm, tape);
@@ -44,7 +44,7 @@ Test(backward, order_of_picks_does_not_matter)
     fixture_open(&f, "llama");
     verl_lm_t *lm = verl_lm_new(&f.config, f.params, VERL_LM_F32, 2, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
-    float *gradient = calloc((size_t)f.layout.total, sizeof(float));
+    float *gradient = calloc((size_t) f.layout.total, sizeof(float));
     for (int64_t i = 0; i < f.pick_count / 2; i++) {
         int64_t j = f.pick_count - 1 - i;
         verl_lm_pick_t pick = f.picks[i];
@@ -74,7 +74,7 @@ s_value_loss(const fixture_t *f, const float *params, const float *u)
     double sum = 0;
     for (int64_t row = 0; row < f->batch.rows; row += 3)
         for (int64_t i = 0; i < f->config.hidden_size; i++)
-            sum += (double)hidden[row * f->config.hidden_size + i] * (double)u[i];
+            sum += (double) hidden[row * f->config.hidden_size + i] * (double) u[i];
     verl_lm_tape_destroy(&tape);
     verl_lm_destroy(&lm);
     return sum;
@@ -85,7 +85,7 @@ s_value_gradient(const fixture_t *f, const float *u)
 {
     verl_lm_t *lm = verl_lm_new(&f->config, f->params, VERL_LM_F32, 2, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
-    float *gradient = calloc((size_t)f->layout.total, sizeof(float));
+    float *gradient = calloc((size_t) f->layout.total, sizeof(float));
     s_forward(f, lm, tape);
     for (int64_t row = 0; row < f->batch.rows; row += 3)
         for (int64_t i = 0; i < f->config.hidden_size; i++)
@@ -102,16 +102,16 @@ Test(backward, another_head_enters_at_the_hidden_states)
     float u[64], *moved[2];
     fixture_open(&f, "qwen3");
     for (int i = 0; i < 64; i++)
-        u[i] = (float)sin(i);
+        u[i] = (float) sin(i);
     float *gradient = s_value_gradient(&f, u);
     double squared = 0, step = 1e-3, slope = 0;
     for (int64_t i = 0; i < f.layout.total; i++)
-        squared += (double)gradient[i] * (double)gradient[i];
+        squared += (double) gradient[i] * (double) gradient[i];
     for (int side = 0; side < 2; side++) {
-        moved[side] = calloc((size_t)f.layout.total, sizeof(float));
+        moved[side] = calloc((size_t) f.layout.total, sizeof(float));
         double by = (side ? step : -step) / sqrt(squared);
         for (int64_t i = 0; i < f.layout.total; i++)
-            moved[side][i] = (float)((double)f.params[i] + by * (double)gradient[i]);
+            moved[side][i] = (float) ((double) f.params[i] + by * (double) gradient[i]);
         slope += (side ? 1 : -1) * s_value_loss(&f, moved[side], u) / (2 * step);
         free(moved[side]);
     }
@@ -139,18 +139,19 @@ s_forest_gradient(const fixture_t *f, int threads, bool apart, float *logprobs)
         segments[child] = (verl_lm_segment_t){ response, RESPONSE, own };
         for (int i = 0; i < TREE_ROWS; i++) {
             int64_t row = i < PROMPT ? prompt + i : response + i - PROMPT;
-            tokens[row] = (tree * 7 + i * 3) % (int)f->config.vocab_size;
-            picks[tree * TREE_ROWS + i] = (verl_lm_pick_t){ row, (tree + i) % (int)f->config.vocab_size, 1 };
-            d[tree * TREE_ROWS + i] = (float)sin(tree + i);
+            tokens[row] = (tree * 7 + i * 3) % (int) f->config.vocab_size;
+            picks[tree * TREE_ROWS + i] = (verl_lm_pick_t){ row, (tree + i) % (int) f->config.vocab_size, 1 };
+            d[tree * TREE_ROWS + i] = (float) sin(tree + i);
         }
     }
     verl_lm_t *lm = verl_lm_new(&f->config, f->params, VERL_LM_F32, threads, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
-    float *gradient = calloc((size_t)f->layout.total, sizeof(float));
+    float *gradient = calloc((size_t) f->layout.total, sizeof(float));
     const verl_lm_batch_t batch = { tokens, ALL_ROWS, segments, 2 * TREES };
     cr_assert_eq(verl_lm_forward(lm, tape, VERL_LM_TRAIN, &batch, error, sizeof error), 0, "%s", error);
     cr_assert_eq(verl_lm_logprobs(lm, tape, picks, ALL_ROWS, logprobs, NULL, error, sizeof error), 0, "%s", error);
-    cr_assert_eq(verl_lm_logprobs_backward(lm, tape, picks, ALL_ROWS, d, NULL, gradient, error, sizeof error), 0, "%s", error);
+    cr_assert_eq(verl_lm_logprobs_backward(lm, tape, picks, ALL_ROWS, d, NULL, gradient, error, sizeof error), 0, "%s",
+                 error);
     cr_assert_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), 0, "%s", error);
     verl_lm_tape_destroy(&tape);
     verl_lm_destroy(&lm);
@@ -165,9 +166,10 @@ Test(backward, chunks_of_trees_change_no_bit)
         fixture_open(&f, fixture_names[i]);
         float *one = s_forest_gradient(&f, 1, false, logprobs[0]), *four = s_forest_gradient(&f, 4, false, logprobs[1]);
         float *apart = s_forest_gradient(&f, 4, true, logprobs[2]);
-        cr_expect_arr_eq(one, four, (size_t)f.layout.total * sizeof(float), "%s", fixture_names[i]);
+        cr_expect_arr_eq(one, four, (size_t) f.layout.total * sizeof(float), "%s", fixture_names[i]);
         cr_expect_arr_eq(logprobs[0], logprobs[1], sizeof logprobs[0]);
-        cr_expect_arr_eq(logprobs[0], logprobs[2], sizeof logprobs[0], "the place of a tree changes no log-probability");
+        cr_expect_arr_eq(logprobs[0], logprobs[2], sizeof logprobs[0],
+                         "the place of a tree changes no log-probability");
         cr_expect(relative_distance(apart, one, f.layout.total) < 1e-5, "only the order of sums over rows differs");
         free(one), free(four), free(apart);
         fixture_close(&f);
@@ -181,12 +183,13 @@ Test(backward, misuse_is_refused)
     char error[256] = "";
     verl_lm_t *lm = verl_lm_new(&f.config, f.params, VERL_LM_F32, 2, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
-    float *gradient = calloc((size_t)f.layout.total, sizeof(float)), logprob;
+    float *gradient = calloc((size_t) f.layout.total, sizeof(float)), logprob;
     cr_expect_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), -1);
     cr_expect_eq(verl_lm_logprobs(lm, tape, f.picks, 1, &logprob, NULL, error, sizeof error), -1);
     cr_assert_eq(verl_lm_forward(lm, tape, VERL_LM_SCORE, &f.batch, NULL, 0), 0);
     cr_expect_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), -1);
-    cr_expect_eq(verl_lm_logprobs_backward(lm, tape, f.picks, 1, f.d_logprobs, NULL, gradient, error, sizeof error), -1);
+    cr_expect_eq(verl_lm_logprobs_backward(lm, tape, f.picks, 1, f.d_logprobs, NULL, gradient, error, sizeof error),
+                 -1);
     s_forward(&f, lm, tape);
     cr_expect_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), 0);
     cr_expect_eq(verl_lm_backward(lm, tape, gradient, error, sizeof error), -1, "twice");

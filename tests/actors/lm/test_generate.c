@@ -207,7 +207,7 @@ Test(generate, stops_and_truncates)
         cr_expect_eq(free_run.truncated[row], 1);
         cr_expect_eq(r.lengths[row], length, "row %d", row);
         cr_expect_eq(r.truncated[row], !stopped);
-        cr_expect_arr_eq(r.ids + row * MAX_NEW, free_run.ids + row * MAX_NEW, (size_t)length * sizeof(int32_t));
+        cr_expect_arr_eq(r.ids + row * MAX_NEW, free_run.ids + row * MAX_NEW, (size_t) length * sizeof(int32_t));
         for (int64_t k = length; k < MAX_NEW; k++)
             cr_expect(r.ids[row * MAX_NEW + k] == 0 && r.logprobs[row * MAX_NEW + k] == 0);
     }

@@ -10,7 +10,7 @@ s_params(const verl_lm_config_t *c, double std, uint64_t seed)
 {
     verl_lm_layout_t layout;
     cr_assert_eq(verl_lm_layout_init(&layout, c), 0);
-    float *params = malloc((size_t)layout.total * sizeof(float));
+    float *params = malloc((size_t) layout.total * sizeof(float));
     cr_assert_eq(verl_lm_init_params(c, params, std, seed), 0);
     verl_lm_layout_done(&layout);
     return params;
@@ -21,8 +21,8 @@ s_deviation(const float *x, int64_t count)
 {
     double sum = 0;
     for (int64_t i = 0; i < count; i++)
-        sum += (double)x[i] * (double)x[i];
-    return sqrt(sum / (double)count);
+        sum += (double) x[i] * (double) x[i];
+    return sqrt(sum / (double) count);
 }
 
 Test(model, fresh_parameters)
@@ -32,8 +32,8 @@ Test(model, fresh_parameters)
     verl_lm_layout_t l;
     cr_assert_eq(verl_lm_layout_init(&l, &c), 0);
     float *a = s_params(&c, 0.06, 3), *b = s_params(&c, 0.06, 3), *other = s_params(&c, 0.06, 4);
-    cr_expect_arr_eq(a, b, (size_t)l.total * sizeof(float));
-    cr_expect_arr_neq(a, other, (size_t)l.total * sizeof(float));
+    cr_expect_arr_eq(a, b, (size_t) l.total * sizeof(float));
+    cr_expect_arr_neq(a, other, (size_t) l.total * sizeof(float));
     cr_expect_float_eq(s_deviation(a + l.layer[1].gate, 64 * 200), 0.06, 0.003);
     cr_expect_float_eq(s_deviation(a + l.layer[0].q, 64 * 64), 0.06, 0.003);
     cr_expect_float_eq(s_deviation(a + l.layer[0].down, 64 * 200), 0.03, 0.0015, "divided by sqrt(2 * layers)");
@@ -67,7 +67,8 @@ Test(model, refuses_bad_batches)
     s_refused((verl_lm_batch_t){ tokens, 0, &one, 1 }, "empty");
     s_refused((verl_lm_batch_t){ tokens, 3, &two, 1 }, "cover 2 of 3 rows");
     s_refused((verl_lm_batch_t){ tokens, 1, &two, 1 }, "segment 0");
-    const verl_lm_segment_t gap[] = { { 0, 2, -1 }, { 3, 1, -1 } }, own[] = { { 0, 2, 0 } }, later[] = { { 0, 2, 1 }, { 2, 1, -1 } };
+    const verl_lm_segment_t gap[] = { { 0, 2, -1 }, { 3, 1, -1 } }, own[] = { { 0, 2, 0 } },
+                            later[] = { { 0, 2, 1 }, { 2, 1, -1 } };
     s_refused((verl_lm_batch_t){ tokens, 4, gap, 2 }, "segment 1 has rows 3 + 1");
     s_refused((verl_lm_batch_t){ tokens, 2, own, 1 }, "segment 0 has parent 0");
     s_refused((verl_lm_batch_t){ tokens, 3, later, 2 }, "segment 0 has parent 1");
@@ -82,9 +83,14 @@ Test(model, refuses_bad_picks)
 {
     const int32_t tokens[3] = { 1, 2, 3 };
     const verl_lm_segment_t all = { 0, 3, -1 };
-    const struct { verl_lm_pick_t pick; const char *says; } cases[] = {
-        { { 3, 0, 1 }, "row 3" }, { { -1, 0, 1 }, "row -1" }, { { 0, 11, 1 }, "target 11" }, { { 0, -1, 1 }, "target -1" },
-        { { 0, 0, 0 }, "temperature 0" }, { { 0, 0, NAN }, "temperature" }, { { 0, 0, INFINITY }, "temperature" } };
+    const struct { verl_lm_pick_t pick; const char *says;
+    } cases[] = { { { 3, 0, 1 }, "row 3" },
+                  { { -1, 0, 1 }, "row -1" },
+                  { { 0, 11, 1 }, "target 11" },
+                  { { 0, -1, 1 }, "target -1" },
+                  { { 0, 0, 0 }, "temperature 0" },
+                  { { 0, 0, NAN }, "temperature" },
+                  { { 0, 0, INFINITY }, "temperature" } };
     float *params = s_params(&s_config, 0.1, 1), logprob;
     verl_lm_t *lm = verl_lm_new(&s_config, params, VERL_LM_F32, 1, NULL, 0);
     verl_lm_tape_t *tape = verl_lm_tape_new();
@@ -137,7 +143,8 @@ Test(model, refuses_impossible_shapes)
     verl_lm_tape_t *tape = verl_lm_tape_new();
     const int32_t token = 1;
     const verl_lm_segment_t one = { 0, 1, -1 };
-    cr_expect_eq(verl_lm_forward(lm, tape, VERL_LM_SCORE, &(verl_lm_batch_t){ &token, 1, &one, 1 }, error, sizeof error), -1);
+    cr_expect_eq(
+        verl_lm_forward(lm, tape, VERL_LM_SCORE, &(verl_lm_batch_t){ &token, 1, &one, 1 }, error, sizeof error), -1);
     cr_expect(strstr(error, "no parameters"), "%s", error);
     verl_lm_tape_destroy(&tape);
     verl_lm_destroy(&lm);
@@ -151,6 +158,7 @@ Test(model, modes_differ_in_memory)
     verl_lm_t *lm = verl_lm_new(&c, NULL, VERL_LM_F32, 1, NULL, 0);
     int64_t score = verl_lm_tape_bytes(lm, VERL_LM_SCORE, 100), train = verl_lm_tape_bytes(lm, VERL_LM_TRAIN, 100);
     int64_t again = verl_lm_tape_bytes(lm, VERL_LM_TRAIN_RECOMPUTE, 100);
-    cr_expect(score < again && again < train / 3, "%lld %lld %lld", (long long)score, (long long)again, (long long)train);
+    cr_expect(score < again && again < train / 3, "%lld %lld %lld", (long long) score, (long long) again,
+              (long long) train);
     verl_lm_destroy(&lm);
 }

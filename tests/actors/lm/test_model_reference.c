@@ -5,7 +5,7 @@ static float *
 s_gradient(const fixture_t *f, verl_lm_t *lm, verl_lm_mode_t mode, const float *d_logprobs, const float *d_entropy)
 {
     char error[256] = "";
-    float *gradient = calloc((size_t)f->layout.total, sizeof(float));
+    float *gradient = calloc((size_t) f->layout.total, sizeof(float));
     verl_lm_tape_t *tape = verl_lm_tape_new();
     cr_assert_eq(verl_lm_forward(lm, tape, mode, &f->batch, error, sizeof error), 0, "%s", error);
     cr_assert_eq(verl_lm_logprobs_backward(lm, tape, f->picks, f->pick_count, d_logprobs, d_entropy, gradient, error,
@@ -19,8 +19,8 @@ static void
 s_check_scores(const fixture_t *f, verl_lm_t *lm, const char *name, double tolerance)
 {
     char error[256] = "";
-    float *logprobs = calloc((size_t)f->pick_count, sizeof(float));
-    float *entropy = calloc((size_t)f->pick_count, sizeof(float));
+    float *logprobs = calloc((size_t) f->pick_count, sizeof(float));
+    float *entropy = calloc((size_t) f->pick_count, sizeof(float));
     verl_lm_tape_t *tape = verl_lm_tape_new();
     cr_assert_eq(verl_lm_forward(lm, tape, VERL_LM_SCORE, &f->batch, error, sizeof error), 0, "%s", error);
     cr_assert_eq(verl_lm_logprobs(lm, tape, f->picks, f->pick_count, logprobs, entropy, error, sizeof error), 0, "%s",
@@ -90,7 +90,7 @@ Test(model_reference, recomputation_gives_the_same_bits)
         verl_lm_t *lm = verl_lm_new(&f.config, f.params, i % 2 ? VERL_LM_BF16 : VERL_LM_F32, 2, NULL, 0);
         float *kept = s_gradient(&f, lm, VERL_LM_TRAIN, f.d_logprobs, f.d_entropy);
         float *again = s_gradient(&f, lm, VERL_LM_TRAIN_RECOMPUTE, f.d_logprobs, f.d_entropy);
-        cr_expect_arr_eq(kept, again, (size_t)f.layout.total * sizeof(float), "%s", fixture_names[i]);
+        cr_expect_arr_eq(kept, again, (size_t) f.layout.total * sizeof(float), "%s", fixture_names[i]);
         free(kept);
         free(again);
         verl_lm_destroy(&lm);
@@ -106,7 +106,7 @@ Test(model_reference, threads_change_no_bit)
     verl_lm_t *three = verl_lm_new(&f.config, f.params, VERL_LM_F32, 3, NULL, 0);
     float *a = s_gradient(&f, one, VERL_LM_TRAIN, f.d_logprobs, f.d_entropy);
     float *b = s_gradient(&f, three, VERL_LM_TRAIN, f.d_logprobs, f.d_entropy);
-    cr_expect_arr_eq(a, b, (size_t)f.layout.total * sizeof(float));
+    cr_expect_arr_eq(a, b, (size_t) f.layout.total * sizeof(float));
     free(a);
     free(b);
     verl_lm_destroy(&one);

@@ -9,7 +9,8 @@ Test(optimizer, steps_as_pytorch)
 {
     fixture_t f;
     char error[256] = "";
-    const double gradients[3] = { 0.5, -0.25, 2 }, expected[3] = { 0.9890000002, 0.9853476298705847, 0.9776558058228447 };
+    const double gradients[3] = { 0.5, -0.25, 2 },
+                 expected[3] = { 0.9890000002, 0.9853476298705847, 0.9776558058228447 };
     verl_lm_optimizer_t optimizer;
     fixture_open(&f, "llama");
     cr_assert_eq(verl_lm_optimizer_init(&optimizer, f.layout.total), 0);
@@ -18,8 +19,8 @@ Test(optimizer, steps_as_pytorch)
     f.params[f.layout.layer[0].q] = 1;
     for (int step = 0; step < 3; step++) {
         double norm;
-        memset(f.gradient, 0, (size_t)f.layout.total * sizeof(float));
-        f.gradient[f.layout.layer[0].q] = (float)gradients[step];
+        memset(f.gradient, 0, (size_t) f.layout.total * sizeof(float));
+        f.gradient[f.layout.layer[0].q] = (float) gradients[step];
         cr_assert_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &options, f.params, f.gradient, 2, &norm,
                                             error, sizeof error), 0, "%s", error);
         cr_expect_float_eq(norm, fabs(gradients[step]), 1e-7);
@@ -35,15 +36,17 @@ Test(optimizer, norms_and_biases_do_not_decay)
     fixture_t f;
     verl_lm_optimizer_t optimizer;
     fixture_open(&f, "qwen2");
-    memset(f.gradient, 0, (size_t)f.layout.total * sizeof(float));
-    float *before = malloc((size_t)f.layout.total * sizeof(float));
+    memset(f.gradient, 0, (size_t) f.layout.total * sizeof(float));
+    float *before = malloc((size_t) f.layout.total * sizeof(float));
     verl_adamw_options_t options = s_adamw;
     options.weight_decay = 1;
     for (int all = 0; all < 2; all++) {
-        memcpy(before, f.params, (size_t)f.layout.total * sizeof(float));
+        memcpy(before, f.params, (size_t) f.layout.total * sizeof(float));
         options.decay_all = all;
         cr_assert_eq(verl_lm_optimizer_init(&optimizer, f.layout.total), 0);
-        cr_assert_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &options, f.params, f.gradient, 1, NULL, NULL, 0), 0);
+        cr_assert_eq(
+            verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &options, f.params, f.gradient, 1, NULL, NULL, 0),
+            0);
         for (int64_t i = 0; i < verl_lm_tensor_count(&f.config); i++) {
             verl_lm_tensor_t t;
             verl_lm_tensor_at(&f.config, &f.layout, i, &t);
@@ -74,7 +77,8 @@ Test(optimizer, clips_by_the_global_norm)
         cr_expect_float_eq(clipped.m[i], free_run.m[i] / 4, 1e-6 * norm);
     options.max_norm = 10 * norm;
     verl_lm_optimizer_step(&clipped, &f.config, &f.layout, &options, f.params, f.gradient, 1, NULL, NULL, 0);
-    cr_expect_float_eq(clipped.m[f.layout.layer[0].q], 0.9f * free_run.m[f.layout.layer[0].q] / 4 + free_run.m[f.layout.layer[0].q], 1e-6 * norm);
+    cr_expect_float_eq(clipped.m[f.layout.layer[0].q],
+                       0.9f * free_run.m[f.layout.layer[0].q] / 4 + free_run.m[f.layout.layer[0].q], 1e-6 * norm);
     verl_lm_optimizer_done(&free_run);
     verl_lm_optimizer_done(&clipped);
     fixture_close(&f);
@@ -87,19 +91,23 @@ Test(optimizer, a_broken_gradient_changes_nothing)
     char error[256] = "";
     const float bad[] = { NAN, INFINITY, -INFINITY };
     fixture_open(&f, "llama");
-    float *before = malloc((size_t)f.layout.total * sizeof(float));
-    memcpy(before, f.params, (size_t)f.layout.total * sizeof(float));
+    float *before = malloc((size_t) f.layout.total * sizeof(float));
+    memcpy(before, f.params, (size_t) f.layout.total * sizeof(float));
     cr_assert_eq(verl_lm_optimizer_init(&optimizer, f.layout.total), 0);
     for (int i = 0; i < 3; i++) {
         f.gradient[f.layout.total - 20] = bad[i];
-        cr_expect_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &s_adamw, f.params, f.gradient, 2, NULL, error, sizeof error), -1);
+        cr_expect_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &s_adamw, f.params, f.gradient, 2, NULL,
+                                            error, sizeof error),
+                     -1);
         cr_expect(strstr(error, "step 0"), "%s", error);
     }
     cr_expect_eq(optimizer.step, 0);
     cr_expect_eq(optimizer.m[f.layout.layer[0].q], 0);
-    cr_expect_arr_eq(before, f.params, (size_t)f.layout.total * sizeof(float));
+    cr_expect_arr_eq(before, f.params, (size_t) f.layout.total * sizeof(float));
     optimizer.count = 3;
-    cr_expect_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &s_adamw, f.params, f.gradient, 2, NULL, error, sizeof error), -1);
+    cr_expect_eq(verl_lm_optimizer_step(&optimizer, &f.config, &f.layout, &s_adamw, f.params, f.gradient, 2, NULL,
+                                        error, sizeof error),
+                 -1);
     free(before);
     verl_lm_optimizer_done(&optimizer);
     fixture_close(&f);
