@@ -16,15 +16,6 @@ verl_host_window(const verl_plan_t *plan)
     return window < 64 ? 64 : window;
 }
 
-static const verl_stage_kind_t *
-s_handler(const verl_kind_t *kind, const char *does)
-{
-    for (int i = 0; i < VERL_MAX_STAGES && kind->stages[i].name; i++)
-        if (strcmp(kind->stages[i].name, does) == 0)
-            return &kind->stages[i];
-    return NULL;
-}
-
 static int
 s_find_actor(host_t *host, verl_error_t *error)
 {
@@ -33,11 +24,9 @@ s_find_actor(host_t *host, verl_error_t *error)
         verl_plan_actor_t *actor = &plan->actors[i];
         if (strcmp(actor->name, host->config.actor) != 0)
             continue;
-        if (!actor->kind)
-            actor->kind = verl_kind_find(actor->kind_name, error);
         host->actor = actor;
         host->actor_index = i;
-        return actor->kind ? 0 : -1;
+        return verl_plan_bind(plan, i, error);
     }
     return verl_error_set(error, "the table has no actor %s", host->config.actor);
 }
@@ -120,10 +109,6 @@ static int
 s_seat_init(host_t *host, seat_t *seat, int index, verl_error_t *error)
 {
     verl_plan_stage_t *stage = &host->plan->stages[index];
-    if (!stage->handler)
-        stage->handler = s_handler(host->actor->kind, stage->does);
-    if (!stage->handler)
-        return verl_error_set(error, "kind %s has no stage %s", host->actor->kind_name, stage->does);
     *seat = (seat_t) { .index = index, .plan = stage, .host = host, .writer = -1, .granted = -1,
                        .version_update = -1, .state = SEAT_DATA, .since = verl_now() };
     if (verl_stage_init(&seat->stage, stage->name, host->actor->kind, stage->handler, host->state, &stage->options,

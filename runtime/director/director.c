@@ -556,12 +556,13 @@ s_check_begin(director_t *self, const party_t *party, int64_t now)
 static void
 s_check_timeout(director_t *self, const party_t *party, int64_t now, const char *label, const char *waiters)
 {
-    double limit = self->plan->actors[party->instance->actor].timeout, since;
     bool stage = party->running >= 0;
+    double limit = stage ? self->plan->stages[party->running].timeout
+                         : self->plan->actors[party->instance->actor].timeout;
     if (limit <= 0 || party->running == VERL_TASK_NONE)
         return;
     limit = !stage && limit < LOADING_S ? LOADING_S : limit;
-    since = (double) (now - party->running_since) / 1e9;
+    double since = (double) (now - party->running_since) / 1e9;
     if (since > limit && stage)
         s_fail(self, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
                self->plan->stages[party->running].name, label, party->running_batch, limit, waiters);
