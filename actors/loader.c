@@ -1,14 +1,19 @@
 // loader.c: batches of records from JSON-lines files. Every field of a record becomes a column.
 //
 // Batch k is a function of (stage seed, k) alone, so that a successor needs no cursor and any batch can be made again.
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <verl.h>
 #include "actors/data/jsonl.h"
 #include "actors/data/random.h"
 #include "actors/data/sampler.h"
 #include "actors/kit/prompt.h"
+
+#define LONGEST_NAME 255                    // of a field
+#define LOOK_BYTES (8 << 20)                // data sets up to this size are read whole before a start
 
 enum { LONG_ERROR, LONG_CUT_LEFT, LONG_SKIP };
 
@@ -94,6 +99,12 @@ s_declare_columns(verl_declaration_t *declaration, const loader_t *self, const v
     if (verl_schema_find(schema, "id") < 0)
         verl_declare_give(declaration, "id:i64[n]");
     for (size_t i = 0; i < schema->count; i++) {
+        if (strlen(schema->fields[i].name) > LONGEST_NAME) {
+            verl_declare_error(declaration, "files", "a record of '%s' has a field '%.40s…' with a name of %zu bytes: at "
+                               "most %d would be right", self->files.items[0], schema->fields[i].name,
+                               strlen(schema->fields[i].name), LONGEST_NAME);
+            return;
+        }
         snprintf(column, sizeof column, "%s:%s", schema->fields[i].name, s_type_of(schema->fields[i].type));
         verl_declare_give(declaration, column);
     }
@@ -124,6 +135,9 @@ s_declare_tokenizer(verl_declaration_t *declaration, const loader_t *self, const
         verl_declare_error(declaration, "tokenizer", "%s", error);
         return;
     }
+    if (self->template != VERL_TEMPLATE_NONE && !verl_prompter_has_template(self->tokenizer))
+        verl_declare_error(declaration, "template", "'%s' has no chat template: template = \"none\" would be right",
+                           self->tokenizer);
     if (s_is_given(self, schema, "prompt_ids", "prompt"))
         verl_declare_space(declaration, "prompt_ids", space, self->tokenizer);
     if (s_is_given(self, schema, "response_ids", "response"))
@@ -155,6 +169,33 @@ s_declare_batches(verl_declaration_t *declaration, const loader_t *self, const l
         verl_declare_batches(declaration, verl_sampler_batches(&sampler));
 }
 
+static bool
+s_are_small(const verl_strings_t *files)
+{
+    struct stat status;
+    int64_t bytes = 0;
+    for (int i = 0; i < files->count; i++)
+        bytes += stat(files->items[i], &status) == 0 ? (int64_t) status.st_size : 0;
+    return bytes <= LOOK_BYTES;
+}
+
+// Reads every record of a small data set, so that a broken line is known before the start.
+static void
+s_declare_records(verl_declaration_t *declaration, const loader_t *self)
+{
+    char error[1024];
+    verl_jsonl_t *data = verl_jsonl_open(self->files.items, (size_t) self->files.count, error, sizeof error);
+    bool whole = data;
+    for (int64_t i = 0; whole && i < verl_jsonl_records(data); i++) {
+        verl_record_t *record = verl_jsonl_read(data, i, error, sizeof error);
+        whole = record;
+        verl_jsonl_release(&record);
+    }
+    if (!whole)
+        verl_declare_error(declaration, "files", "%s", error);
+    verl_jsonl_destroy(&data);
+}
+
 static int
 s_declare(verl_declaration_t *declaration, const void *state, const void *options)
 {
@@ -170,6 +211,8 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
         verl_declare_error(declaration, "files", "%s", error);
         return 0;
     }
+    if (s_are_small(&self->files))
+        s_declare_records(declaration, self);
     s_declare_columns(declaration, self, &schema);
     s_declare_tokenizer(declaration, self, work, &schema);
     if (work->epochs > 0 || work->drop_last)
@@ -251,6 +294,19 @@ s_cut_left(verl_token_ids_t *ids, int64_t length, int64_t limit)
     return limit;
 }
 
+// What is wrong with the record of a row, behind the place where it stands.
+static int __attribute__((format(printf, 4, 5)))
+s_fail_row(verl_stage_t *stage, const loader_t *self, int64_t number, const char *format, ...)
+{
+    char place[1024], text[900];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    verl_jsonl_place(self->data, number, place, sizeof place);
+    return verl_fail(stage, "%s: %s", place, text);
+}
+
 // Encodes the prompt (and response) of record `row` and says in *ret_keep whether the row stays.
 static int
 s_encode_row(verl_stage_t *stage, loader_t *self, const verl_schema_t *schema, int64_t row, load_t *load,
@@ -260,17 +316,19 @@ s_encode_row(verl_stage_t *stage, loader_t *self, const verl_schema_t *schema, i
     char error[1024];
     size_t prompts_before = load->prompt_ids.count, responses_before = load->response_ids.count;
     const verl_value_t *values = load->records[row]->values;
+    int64_t number = load->numbers[row];
     *ret_keep = true;
     if (s_is_given(self, schema, "prompt_ids", "prompt")) {
         const verl_value_t *prompt = &values[verl_schema_find(schema, "prompt")];
         if (verl_prompter_encode(&self->prompter, self->template, prompt->text, (size_t) prompt->count,
                                  &load->prompt_ids, error, sizeof error) != 0)
-            return verl_fail(stage, "record %lld: %s", (long long) load->numbers[row], error);
+            return s_fail_row(stage, self, number, "%s", error);
         int64_t length = (int64_t) (load->prompt_ids.count - prompts_before), limit = options->max_prompt_tokens;
+        if (length == 0)
+            return s_fail_row(stage, self, number, "its prompt has no tokens; one at least is what a response can follow");
         if (limit > 0 && length > limit && options->too_long == LONG_ERROR)
-            return verl_fail(stage, "record %lld: its prompt has %lld tokens, more than max_prompt_tokens = %lld; "
-                             "too_long = \"cut-left\" or \"skip\" would go on", (long long) load->numbers[row],
-                             (long long) length, (long long) limit);
+            return s_fail_row(stage, self, number, "its prompt has %lld tokens, more than max_prompt_tokens = %lld; "
+                              "too_long = \"cut-left\" or \"skip\" would go on", (long long) length, (long long) limit);
         if (limit > 0 && length > limit && options->too_long == LONG_SKIP) {
             load->prompt_ids.count = prompts_before;
             *ret_keep = false;
@@ -283,7 +341,7 @@ s_encode_row(verl_stage_t *stage, loader_t *self, const verl_schema_t *schema, i
         const verl_value_t *response = &values[verl_schema_find(schema, "response")];
         if (verl_prompter_encode_response(&self->prompter, response->text, (size_t) response->count, -1,
                                           &load->response_ids, error, sizeof error) != 0)
-            return verl_fail(stage, "record %lld: %s", (long long) load->numbers[row], error);
+            return s_fail_row(stage, self, number, "%s", error);
         load->response_lengths[row] = (int64_t) (load->response_ids.count - responses_before);
     }
     return 0;

@@ -55,7 +55,7 @@ static const verl_option_t s_update_options[] = {
               .also = "verl:actor_rollout_ref.actor.optim.betas trl:adam_beta1 openrlhf:--adam_betas"),
     VERL_REAL(verl_policy_update_t, beta2, 0.999, 0, 0.999999999, "", "decay of the mean of their squares",
               .also = "trl:adam_beta2"),
-    VERL_REAL(verl_policy_update_t, eps, 1e-8, 0, 1, "", "added to the root of that mean", .also = "trl:adam_epsilon"),
+    VERL_REAL(verl_policy_update_t, eps, 1e-8, 1e-20, 1, "", "added to the root of that mean", .also = "trl:adam_epsilon"),
     VERL_REAL(verl_policy_update_t, weight_decay, 0.01, 0, 10, "",
               "pull of matrices towards 0, times the learning rate",
               .also = "verl:actor_rollout_ref.actor.optim.weight_decay trl:weight_decay openrlhf:--l2"),

@@ -388,6 +388,12 @@ verl_jsonl_schema(const verl_jsonl_t *self)
     return &self->schema;
 }
 
+void
+verl_jsonl_place(const verl_jsonl_t *self, int64_t index, char *place, size_t size)
+{
+    snprintf(place, size, "%s:%" PRIu32, s_file_of(self, index)->path, self->places[index].line);
+}
+
 verl_record_t *
 verl_jsonl_read(const verl_jsonl_t *self, int64_t index, char *error, size_t error_size)
 {

@@ -76,6 +76,9 @@ int64_t verl_jsonl_records(const verl_jsonl_t *self);
 // The fields; the data set owns them.
 const verl_schema_t *verl_jsonl_schema(const verl_jsonl_t *self);
 
+// Where record `index` stands, as "FILE:LINE", for what readers find wrong in it.
+void verl_jsonl_place(const verl_jsonl_t *self, int64_t index, char *place, size_t size);
+
 // Reads record `index`. NULL with the reason in error: no such record, broken JSON, a field missing, too many or of
 // another type, invalid UTF-8, a file that changed. The caller owns the record. Blocks on the file; thread-safe.
 verl_record_t *verl_jsonl_read(const verl_jsonl_t *self, int64_t index, char *error, size_t error_size);

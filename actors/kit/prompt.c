@@ -106,6 +106,32 @@ verl_prompter_one_token(verl_tokenizer_t *tokenizer, const char *text)
     return id;
 }
 
+bool
+verl_prompter_has_template(const char *path)
+{
+    char error[1024];
+    size_t length;
+    verl_tokenizer_t *tokenizer = verl_tokenizer_open(path, error, sizeof error);
+    bool has = tokenizer && verl_tokenizer_chat_template(tokenizer, &length);
+    verl_tokenizer_close(&tokenizer);
+    return has;
+}
+
+int64_t
+verl_prompter_stray_id(const char *path, int64_t vocab_size)
+{
+    char error[1024];
+    size_t length;
+    verl_tokenizer_t *tokenizer = verl_tokenizer_open(path, error, sizeof error);
+    int64_t stray = -1, end = tokenizer ? verl_tokenizer_vocab_size(tokenizer) : 0;
+    for (int64_t id = vocab_size; stray < 0 && id < end; id++)
+        if (verl_tokenizer_id_to_token(tokenizer, (int32_t) id, &length) &&
+            !verl_tokenizer_is_special(tokenizer, (int32_t) id))
+            stray = id;
+    verl_tokenizer_close(&tokenizer);
+    return stray;
+}
+
 int
 verl_prompter_space(const char *path, char space[VERL_SPACE_SIZE], char *error, size_t error_size)
 {

@@ -3,6 +3,7 @@
 // A loader with a tokenizer and a policy without prompt ids upstream both use it, so that both give the same ids.
 #ifndef VERL_KIT_PROMPT_H
 #define VERL_KIT_PROMPT_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "actors/text/tokenizer.h"
@@ -34,6 +35,13 @@ int verl_prompter_encode_response(verl_prompter_t *self, const char *text, size_
 // The id of a token by its content as the tokenizer's file has it, or else by the bytes that it stands for ("\n"). -1:
 // there is none.
 int32_t verl_prompter_one_token(verl_tokenizer_t *tokenizer, const char *text);
+
+// Whether a chat template came with the tokenizer at path.
+bool verl_prompter_has_template(const char *path);
+
+// The first id from `vocab_size` on that text can be turned into (special tokens, which stand in no text, aside), for a
+// model that has no row for it. -1: there is none, or the tokenizer cannot load.
+int64_t verl_prompter_stray_id(const char *path, int64_t vocab_size);
 
 // The id space of the tokenizer at path, for verl_declare_space: 0, or -1 with one sentence.
 #define VERL_SPACE_SIZE 32

@@ -16,6 +16,10 @@ int verl_lm_config_load(const char *path, verl_lm_config_t *ret_config, char *er
 // Whether weights are there (a directory with config.json alone is a model to be initialised at random).
 bool verl_lm_has_weights(const char *path);
 
+// Whether verl_lm_parameters_load would find every tensor, in its shape and in files that are whole: looks at headers
+// and reads no weight. Returns 0, or -1 with one sentence in error.
+int verl_lm_parameters_check(const char *path, const verl_lm_config_t *config, char *error, size_t error_size);
+
 // Fills parameters (layout->total floats, owned by the caller) with the weights, gaps with zeros. config and layout are
 // those of this model. q and k of a Llama GGUF come back in Hugging Face's order of rows. Returns 0, or -1 with one
 // sentence in error: a missing or unknown tensor, a wrong shape or type, a NaN or infinity (tensor and index), a

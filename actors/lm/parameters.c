@@ -300,6 +300,19 @@ s_restore_all(const s_source_t *source, const verl_lm_config_t *config, const s_
     return failed ? s_fail(source, "no memory to put rows of q and k in order") : 0;
 }
 
+// Finds and checks all tensors, and reads none.
+static int
+s_check_all(const s_source_t *source, const verl_lm_config_t *config, const verl_lm_layout_t *layout)
+{
+    for (int64_t i = 0; i < verl_lm_tensor_count(config); i++) {
+        s_job_t job = {.out = NULL};
+        verl_lm_tensor_at(config, layout, i, &job.tensor);
+        if (s_prepare_job(source, &job))
+            return -1;
+    }
+    return s_check_unknown(source, config, layout);
+}
+
 // Finds and checks all tensors before the first is converted, and clears the gaps between them.
 static int
 s_prepare_all(const s_source_t *source, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
@@ -332,6 +345,21 @@ s_fill_all(const s_source_t *source, const verl_lm_config_t *config, const verl_
     if (result == 0)
         result = s_restore_all(source, config, jobs, count);
     free(jobs);
+    return result;
+}
+
+int
+verl_lm_parameters_check(const char *path, const verl_lm_config_t *config, char *error, size_t error_size)
+{
+    char             gguf_path[PATH_MAX];
+    verl_lm_layout_t layout = {0};
+    s_source_t       source = {path, NULL, NULL, error, error_size};
+    if (s_open_source(&source, gguf_path, sizeof gguf_path))
+        return -1;
+    int result = verl_lm_layout_init(&layout, config) ? s_fail(&source, "no memory for its layout")
+                                                      : s_check_all(&source, config, &layout);
+    verl_lm_layout_done(&layout);
+    s_close_source(&source);
     return result;
 }
 

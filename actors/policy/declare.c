@@ -1,13 +1,45 @@
 // declare.c: what can be said about a policy's stages before a start: columns that depend on options, the model's
 // files, the id space of its tokenizer. Looks at headers only.
+#include <unistd.h>
 #include "actors/lm/load.h"
 #include "actors/policy/policy.h"
 
-// The model's shape. false: it is wrong, and that was said.
+#define LEARNER_VECTORS 4                   // weights, gradient and the two of AdamW
+#define COLDEST 1e-4                        // a temperature below this makes log-probabilities overflow
+#define CROWD   64                          // threads that any machine may be asked for, …
+#define CROWDED 16                          // … or so many for each processor
+
+// Whether vectors of the size of the weights fit into this machine's memory at all.
+static void
+s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, const verl_lm_config_t *config, int vectors)
+{
+    verl_lm_layout_t layout = { 0 };
+    double memory = (double) sysconf(_SC_PHYS_PAGES) * (double) sysconf(_SC_PAGESIZE);
+    if (verl_lm_layout_init(&layout, config) != 0)
+        return;
+    double bytes = (double) layout.total * sizeof(float) * vectors;
+    if (memory > 0 && bytes > memory)
+        verl_declare_error(declaration, "model", "'%s' has %lld parameters, which take %.3g GiB here, and this machine has "
+                           "%.3g GiB of memory: a smaller model would be right", self->model, (long long) layout.total,
+                           bytes / (1 << 30), memory / (1 << 30));
+    verl_lm_layout_done(&layout);
+}
+
+static void
+s_look_at_threads(verl_declaration_t *declaration, const verl_policy_t *self)
+{
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (self->threads > CROWD && self->threads > CROWDED * processors)
+        verl_declare_error(declaration, "threads", "is %lld, and this machine has %ld processors: 0, all of them, would be "
+                           "right", (long long) self->threads, processors);
+}
+
+// The model's shape and its files; `vectors` of the size of its weights are kept. false: it is wrong, and that was said.
 static bool
-s_look_at_model(verl_declaration_t *declaration, const verl_policy_t *self, verl_lm_config_t *config)
+s_look_at_model(verl_declaration_t *declaration, const verl_policy_t *self, int vectors, verl_lm_config_t *config)
 {
     char error[1024];
+    s_look_at_threads(declaration, self);
     if (verl_lm_config_load(self->model, config, error, sizeof error) != 0) {
         verl_declare_error(declaration, "model", "%s", error);
         return false;
@@ -19,16 +51,28 @@ s_look_at_model(verl_declaration_t *declaration, const verl_policy_t *self, verl
                            self->model);
         return false;
     }
+    if (self->init == VERL_POLICY_LOAD && verl_lm_parameters_check(self->model, config, error, sizeof error) != 0) {
+        verl_declare_error(declaration, "model", "%s", error);
+        return false;
+    }
+    s_look_at_memory(declaration, self, config, vectors);
     return true;
 }
 
 // Ids of both columns are the tokenizer's; needed: it has to be there. false: it is not, and that was said.
 static bool
-s_look_at_tokenizer(verl_declaration_t *declaration, const verl_policy_t *self, bool needed)
+s_look_at_tokenizer(verl_declaration_t *declaration, const verl_policy_t *self, const verl_lm_config_t *config,
+                    bool needed)
 {
     char error[1024], space[VERL_SPACE_SIZE];
     const char *path = verl_policy_tokenizer_path(self);
     if (verl_prompter_space(path, space, error, sizeof error) == 0) {
+        int64_t stray = verl_prompter_stray_id(path, config->vocab_size);
+        if (stray >= 0)
+            verl_declare_error(declaration, self->tokenizer && *self->tokenizer ? "tokenizer" : "model",
+                               "the tokenizer of '%s' makes the id %lld, and the vocabulary of '%s' ends at "
+                               "%lld: the model's own tokenizer would be right", path, (long long) stray, self->model,
+                               (long long) config->vocab_size - 1);
         verl_declare_space(declaration, "prompt_ids", space, path);
         verl_declare_space(declaration, "response_ids", space, path);
         return true;
@@ -63,27 +107,50 @@ verl_policy_declare_generate(verl_declaration_t *declaration, const void *state,
     if (ids && work->template != VERL_TEMPLATE_NONE)
         verl_declare_error(declaration, "template", "the prompts come as ids, which have their template already: "
                            "template = \"chat\" belongs to the stage that makes prompt_ids");
+    if (work->temperature > 0 && work->temperature < COLDEST)
+        verl_declare_error(declaration, "temperature", "is %g: 0 (always the likeliest token), or at least %g, would be "
+                           "right", work->temperature, COLDEST);
     verl_lm_config_t config;
-    if (!s_look_at_model(declaration, self, &config))
+    if (!s_look_at_model(declaration, self, 1, &config))
         return 0;
+    if (!ids && work->template != VERL_TEMPLATE_NONE && !verl_prompter_has_template(verl_policy_tokenizer_path(self)))
+        verl_declare_error(declaration, "template", "'%s' has no chat template: template = \"none\" would be right",
+                           verl_policy_tokenizer_path(self));
     if (work->max_new_tokens >= config.max_positions)
         verl_declare_error(declaration, "max_new_tokens",
                            "is %lld, which leaves no room for a prompt in the context of "
                            "%lld of '%s': less would be right",
                            (long long) work->max_new_tokens, (long long) config.max_positions, self->model);
-    if (s_look_at_tokenizer(declaration, self, !ids || work->text || work->stop.count > 0))
+    if (s_look_at_tokenizer(declaration, self, &config, !ids || work->text || work->stop.count > 0))
         s_look_at_stops(declaration, self, &work->stop);
+    return 0;
+}
+
+// What is the same for stages that are given responses.
+static int
+s_look(verl_declaration_t *declaration, const verl_policy_t *self, int vectors)
+{
+    verl_lm_config_t config;
+    if (s_look_at_model(declaration, self, vectors, &config))
+        s_look_at_tokenizer(declaration, self, &config, false);
     return 0;
 }
 
 int
 verl_policy_declare_logprobs(verl_declaration_t *declaration, const void *state, const void *options)
 {
-    verl_lm_config_t config;
     (void) options;
-    if (s_look_at_model(declaration, state, &config))
-        s_look_at_tokenizer(declaration, state, false);
-    return 0;
+    return s_look(declaration, state, 1);
+}
+
+// A step of AdamW multiplies weights by 1 - lr * weight_decay: from 1 on they would grow, with the sign of each changed.
+static void
+s_look_at_decay(verl_declaration_t *declaration, const verl_policy_update_t *work)
+{
+    if (work->lr * work->weight_decay >= 1)
+        verl_declare_error(declaration, "weight_decay", "is %g, and times lr = %g that is %g, by which every step would "
+                           "shrink the weights: less than 1 would be right", work->weight_decay, work->lr,
+                           work->lr * work->weight_decay);
 }
 
 int
@@ -105,5 +172,6 @@ verl_policy_declare_update(verl_declaration_t *declaration, const void *state, c
         if (needs != 0)
             verl_declare_need(declaration, "is_weights?");
     }
-    return verl_policy_declare_logprobs(declaration, state, options);
+    s_look_at_decay(declaration, options);
+    return s_look(declaration, state, LEARNER_VECTORS);
 }

@@ -41,9 +41,11 @@ s_check_prompt(verl_stage_t *stage, const verl_policy_t *self, int64_t row, cons
     if (length + options->max_new_tokens > self->config.max_positions)
         return verl_fail(stage,
                          "row %lld: a prompt of %lld tokens and max_new_tokens = %lld are longer than the model's "
-                         "context of %lld",
+                         "context of %lld: max_prompt_tokens = %lld at the loader, and too_long = \"skip\" or "
+                         "\"cut-left\", would be right",
                          (long long) row, (long long) length, (long long) options->max_new_tokens,
-                         (long long) self->config.max_positions);
+                         (long long) self->config.max_positions,
+                         (long long) (self->config.max_positions - options->max_new_tokens));
     for (int64_t i = 0; i < length; i++)
         if (ids[i] < 0 || ids[i] >= self->config.vocab_size)
             return verl_fail(stage,
