@@ -162,7 +162,7 @@ s_begin_work(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, wor
 // ---------------------------------------------------------------------------------------------------------------
 // Figures
 
-// One value under KIND/SOURCE/VALUE/NAME.
+// One value under KIND/SOURCE/VALUENAME: value is empty for correctness, else "format/" and the like.
 static void
 s_measure_row(verl_stage_t *stage, const char *kind, const verl_column_t *source, int64_t row, const char *value,
               const char *name, float figure)
@@ -170,7 +170,7 @@ s_measure_row(verl_stage_t *stage, const char *kind, const verl_column_t *source
     char metric[256];
     size_t bytes = 7;
     const char *text = source && source->dtype == VERL_TEXT ? verl_column_text(source, row, &bytes) : "unknown";
-    snprintf(metric, sizeof metric, "%s/%.*s/%s/%s", kind, (int) (bytes < 150 ? bytes : 150), text, value, name);
+    snprintf(metric, sizeof metric, "%s/%.*s/%s%s", kind, (int) (bytes < 150 ? bytes : 150), text, value, name);
     verl_metric(stage, metric, (double) figure);
 }
 
@@ -196,16 +196,16 @@ s_measure_held_out(verl_stage_t *stage, const verl_batch_t *in, const work_t *wo
     snprintf(mean, sizeof mean, "mean@%lld", (long long) samples);
     snprintf(best, sizeof best, "best@%lld/mean", (long long) samples);
     for (int64_t row = 0; row < rows; row++) {
-        s_measure_row(stage, "val-core", source, row, "acc", mean, work->correct[row]);
-        s_measure_row(stage, "val-aux", source, row, "reward", mean, work->score[row]);
+        s_measure_row(stage, "val-core", source, row, "", mean, work->correct[row]);
+        s_measure_row(stage, "val-aux", source, row, "reward/", mean, work->score[row]);
         if (formats)
-            s_measure_row(stage, "val-aux", source, row, "format", mean, work->format[row]);
+            s_measure_row(stage, "val-aux", source, row, "format/", mean, work->format[row]);
     }
     for (int64_t from = 0; samples > 1 && from + samples <= rows; from += samples) {
         float most = work->correct[from];
         for (int64_t row = from; row < from + samples; row++)
             most = work->correct[row] > most ? work->correct[row] : most;
-        s_measure_row(stage, "val-aux", source, from, "acc", best, most);
+        s_measure_row(stage, "val-aux", source, from, "", best, most);
     }
 }
 

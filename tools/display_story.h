@@ -48,7 +48,7 @@ void verl_story_sample(verl_story_t *story, const char *stage, int64_t batch, co
                        double score);
 
 bool verl_story_is_held_out(const char *metric);
-// "addition" of "val-core/addition/acc/mean@1": the part that tells one held-out figure from another.
+// "addition" of "val-core/addition/mean@1": the part that tells one held-out figure from another.
 const char *verl_story_short(const char *metric, char *text, size_t size);
 
 // Up to `most` prompts that the first and the last batch share, those that got better first: pairs[i][0] before,

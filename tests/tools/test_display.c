@@ -54,7 +54,7 @@ s_step(run_t *run, int step, double reward, double held_out)
     json_t *metrics = json_pack("{s:i, s:f, s:f, s:f}", "step", step, "critic/score/mean", reward, "actor/pg_loss", -0.5,
                                 "timing_s/step", 0.25);
     if (held_out >= 0)
-        json_object_set_new(metrics, "val-core/addition/acc/mean@1", json_real(held_out));
+        json_object_set_new(metrics, "val-core/addition/mean@1", json_real(held_out));
     run->observer.step(run->observer.context, metrics);
     json_decref(metrics);
 }
@@ -142,7 +142,7 @@ Test(display, the_closing_paragraph_says_what_was_learned)
     s_finish(run, false, NULL);
     const char *text = s_text(run);
     EXPECT_HAS(text, "sums: 20 steps done in 5.00 s.");
-    EXPECT_HAS(text, "Held-out val-core/addition/acc/mean@1: 0.250 before (step 0), 0.950 after (step 20).");
+    EXPECT_HAS(text, "Held-out val-core/addition/mean@1: 0.250 before (step 0), 0.950 after (step 20).");
     EXPECT_HAS(text, "before  37+48= → 715  score 0\nafter   37+48= → 85  score 1\n");
     EXPECT_HAS(text, "75 %");
     EXPECT_HAS(text, "checkpoint  /tmp/c/step-20\n");

@@ -29,7 +29,7 @@ for step in steps[:2]:
     assert step["actor/grad_norm"] > 0.01, step
     # Rollout and learner compute the same log-probabilities: on policy, the ratio is one.
     assert abs(step["actor/ppo_kl"]) < 1e-3, step
-held_out = [step["val-core/words/acc/mean@1"] for step in steps if "val-core/words/acc/mean@1" in step]
+held_out = [step["val-core/words/mean@1"] for step in steps if "val-core/words/mean@1" in step]
 form = [step["val-aux/words/format/mean@1"] for step in steps if "val-aux/words/format/mean@1" in step]
 assert len(held_out) == len(form) == 2, steps
 # Untrained, it is right on 15 to 50 % of all; chance on 16 questions is allowed for.
