@@ -100,8 +100,8 @@ s_declare_columns(verl_declaration_t *declaration, const loader_t *self, const v
         verl_declare_give(declaration, "id:i64[n]");
     for (size_t i = 0; i < schema->count; i++) {
         if (strlen(schema->fields[i].name) > LONGEST_NAME) {
-            verl_declare_error(declaration, "files", "a record of '%s' has a field '%.40s…' with a name of %zu bytes: at "
-                               "most %d would be right", self->files.items[0], schema->fields[i].name,
+            verl_declare_error(declaration, "files", "a record of '%s' has a field '%.40s…' with a name of %zu bytes: "
+                               "at most %d would be right", self->files.items[0], schema->fields[i].name,
                                strlen(schema->fields[i].name), LONGEST_NAME);
             return;
         }
@@ -325,7 +325,8 @@ s_encode_row(verl_stage_t *stage, loader_t *self, const verl_schema_t *schema, i
             return s_fail_row(stage, self, number, "%s", error);
         int64_t length = (int64_t) (load->prompt_ids.count - prompts_before), limit = options->max_prompt_tokens;
         if (length == 0)
-            return s_fail_row(stage, self, number, "its prompt has no tokens; one at least is what a response can follow");
+            return s_fail_row(stage, self, number, "its prompt has no tokens; one at least is what a response can "
+                              "follow");
         if (limit > 0 && length > limit && options->too_long == LONG_ERROR)
             return s_fail_row(stage, self, number, "its prompt has %lld tokens, more than max_prompt_tokens = %lld; "
                               "too_long = \"cut-left\" or \"skip\" would go on", (long long) length, (long long) limit);

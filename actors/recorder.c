@@ -11,10 +11,17 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <sys/file.h>
 #include <verl.h>
 
+typedef struct book {                       // what one stage writes
+    struct book        *next;
+    const verl_stage_t *stage;
+    FILE               *file;
+} book_t;
+
 typedef struct {
-    FILE *file;                             // NULL until the first batch
+    book_t *books;                          // of the stages that had their first batch
 } recorder_t;
 
 typedef struct {
@@ -163,7 +170,7 @@ s_end_of_earlier(FILE *file, int64_t first)
 
 // Opens the file, cut before batch `first`.
 static int
-s_open(verl_stage_t *stage, recorder_t *self, const char *name, int64_t first)
+s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
 {
     const char *directory = getenv("VERL_RUN_DIR");
     char path[4096];
@@ -179,14 +186,40 @@ s_open(verl_stage_t *stage, recorder_t *self, const char *name, int64_t first)
             close(fd);
         return verl_fail(stage, "cannot write '%s': %s", path, strerror(reason));
     }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        fclose(file);
+        return verl_fail(stage, "'%s' is what another stage writes already: another `file` would be right", name);
+    }
     off_t end = s_end_of_earlier(file, first);
     if (fseeko(file, end, SEEK_SET) != 0 || ftruncate(fd, end) != 0) {
         int reason = errno;
         fclose(file);
         return verl_fail(stage, "cannot cut '%s' before batch %lld: %s", path, (long long) first, strerror(reason));
     }
-    self->file = file;
+    book->file = file;
     return 0;
+}
+
+// The book of this stage, opened at its first batch.
+static book_t *
+s_book(verl_stage_t *stage, recorder_t *self, const char *name, int64_t batch)
+{
+    book_t *book = self->books;
+    while (book && book->stage != stage)
+        book = book->next;
+    if (book)
+        return book;
+    book = calloc(1, sizeof *book);
+    if (!book || s_open(stage, book, name, batch) != 0) {
+        if (!book)
+            verl_fail(stage, "no memory to write '%s'", name);
+        free(book);
+        return NULL;
+    }
+    book->stage = stage;
+    book->next = self->books;
+    self->books = book;
+    return book;
 }
 
 static int
@@ -196,20 +229,22 @@ s_record(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
     recorder_t *self = verl_stage_state(stage);
     const recorder_options_t *options = verl_stage_options(stage);
     int64_t batch = verl_batch_id(in);
-    if (!self->file && s_open(stage, self, options->file, batch) != 0)
+    book_t *book = s_book(stage, self, options->file, batch);
+    if (!book)
         return -1;
+    FILE *file = book->file;
     for (int64_t row = 0; row < verl_batch_rows(in); row++) {
-        fprintf(self->file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);
+        fprintf(file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);
         for (int i = 0; i < options->columns.count; i++) {
             const char *name = options->columns.items[i];
-            fputs(", ", self->file);
-            s_put_string(self->file, name, strlen(name));
-            fputs(": ", self->file);
-            s_put_value(self->file, verl_batch_column(in, name), row);
+            fputs(", ", file);
+            s_put_string(file, name, strlen(name));
+            fputs(": ", file);
+            s_put_value(file, verl_batch_column(in, name), row);
         }
-        fputs("}\n", self->file);
+        fputs("}\n", file);
     }
-    if (fflush(self->file) != 0 || ferror(self->file))
+    if (fflush(file) != 0 || ferror(file))
         return verl_fail(stage, "cannot write to '%s': %s", options->file, strerror(errno));
     return 0;
 }
@@ -218,9 +253,12 @@ static void
 s_finish(verl_stage_t *stage)
 {
     recorder_t *self = verl_stage_state(stage);
-    if (self->file)
-        fclose(self->file);
-    self->file = NULL;
+    while (self->books) {
+        book_t *book = self->books;
+        self->books = book->next;
+        fclose(book->file);
+        free(book);
+    }
 }
 
 // Whatever the topology says, nothing outside the run directory is written.
@@ -231,7 +269,10 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     const recorder_options_t *self = options;
     const char *file = self->file ? self->file : "";
     static const char *const taken[] = { "metrics.jsonl", "run.log", "topology.toml", "logs", "checkpoints", "lock" };
-    if (!*file || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
+    bool strange = false;
+    for (const char *c = file; *c; c++)
+        strange |= (unsigned char) *c < ' ' || *c == 0x7f;
+    if (!*file || strange || strlen(file) > 200 || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
         verl_declare_error(declaration, "file", "'%s' is no name of a file in the run directory: give one without '/', "
                            "such as \"samples.jsonl\"", file);
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)

@@ -47,7 +47,7 @@ verl_limits_check(int64_t actors, verl_error_t *error)
     rlim_t needed = (rlim_t) (FILES + FILES_ACTOR * actors);
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= needed)
         return 0;
-    return verl_error_set(error, "%lld actors and their replicas need %llu open files, and this shell allows %llu: a higher "
-                          "`ulimit -Hn`, or fewer replicas, would be right", (long long) actors,
+    return verl_error_set(error, "%lld actors and their replicas need %llu open files, and this shell allows %llu: a "
+                          "higher `ulimit -Hn`, or fewer replicas, would be right", (long long) actors,
                           (unsigned long long) needed, (unsigned long long) files.rlim_cur);
 }

@@ -11,7 +11,8 @@
 
 // Whether vectors of the size of the weights fit into this machine's memory at all.
 static void
-s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, const verl_lm_config_t *config, int vectors)
+s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, const verl_lm_config_t *config,
+                 int vectors)
 {
     verl_lm_layout_t layout = { 0 };
     double memory = (double) sysconf(_SC_PHYS_PAGES) * (double) sysconf(_SC_PAGESIZE);
@@ -19,8 +20,8 @@ s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, con
         return;
     double bytes = (double) layout.total * sizeof(float) * vectors;
     if (memory > 0 && bytes > memory)
-        verl_declare_error(declaration, "model", "'%s' has %lld parameters, which take %.3g GiB here, and this machine has "
-                           "%.3g GiB of memory: a smaller model would be right", self->model, (long long) layout.total,
+        verl_declare_error(declaration, "model", "'%s' has %lld parameters, which take %.3g GiB here, and this machine "
+                           "has %.3g GiB of memory: a smaller model would be right", self->model, (long long) layout.total,
                            bytes / (1 << 30), memory / (1 << 30));
     verl_lm_layout_done(&layout);
 }
@@ -30,11 +31,12 @@ s_look_at_threads(verl_declaration_t *declaration, const verl_policy_t *self)
 {
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (self->threads > CROWD && self->threads > CROWDED * processors)
-        verl_declare_error(declaration, "threads", "is %lld, and this machine has %ld processors: 0, all of them, would be "
-                           "right", (long long) self->threads, processors);
+        verl_declare_error(declaration, "threads", "is %lld, and this machine has %ld processors: 0, all of them, would "
+                           "be right", (long long) self->threads, processors);
 }
 
-// The model's shape and its files; `vectors` of the size of its weights are kept. false: it is wrong, and that was said.
+// The model's shape and its files; `vectors` of the size of its weights are kept. false: something is wrong, and was
+// said.
 static bool
 s_look_at_model(verl_declaration_t *declaration, const verl_policy_t *self, int vectors, verl_lm_config_t *config)
 {
@@ -108,8 +110,8 @@ verl_policy_declare_generate(verl_declaration_t *declaration, const void *state,
         verl_declare_error(declaration, "template", "the prompts come as ids, which have their template already: "
                            "template = \"chat\" belongs to the stage that makes prompt_ids");
     if (work->temperature > 0 && work->temperature < COLDEST)
-        verl_declare_error(declaration, "temperature", "is %g: 0 (always the likeliest token), or at least %g, would be "
-                           "right", work->temperature, COLDEST);
+        verl_declare_error(declaration, "temperature", "is %g: 0 (always the likeliest token), or at least %g, would "
+                           "be right", work->temperature, COLDEST);
     verl_lm_config_t config;
     if (!s_look_at_model(declaration, self, 1, &config))
         return 0;
@@ -143,13 +145,14 @@ verl_policy_declare_logprobs(verl_declaration_t *declaration, const void *state,
     return s_look(declaration, state, 1);
 }
 
-// A step of AdamW multiplies weights by 1 - lr * weight_decay: from 1 on they would grow, with the sign of each changed.
+// A step of AdamW multiplies weights by 1 - lr * weight_decay: from 1 on they would grow, each with its sign
+// changed.
 static void
 s_look_at_decay(verl_declaration_t *declaration, const verl_policy_update_t *work)
 {
     if (work->lr * work->weight_decay >= 1)
-        verl_declare_error(declaration, "weight_decay", "is %g, and times lr = %g that is %g, by which every step would "
-                           "shrink the weights: less than 1 would be right", work->weight_decay, work->lr,
+        verl_declare_error(declaration, "weight_decay", "is %g, and times lr = %g that is %g, by which every step "
+                           "would shrink the weights: less than 1 would be right", work->weight_decay, work->lr,
                            work->lr * work->weight_decay);
 }
 

@@ -99,20 +99,37 @@ s_reader_of(const verl_draft_t *draft, int stage)
     return -1;
 }
 
-static void
-s_check_ignore(verl_draft_t *draft, int index)
+// A stage that waits for something of this actor; -1: none. *ret_maker is what it waits for.
+static int
+s_reader_of_actor(const verl_draft_t *draft, int index, int *ret_maker)
 {
-    const verl_draft_actor_t *actor = &draft->actors[index];
     for (int i = 0; i < draft->stages_count; i++) {
         int reader = draft->stages[i].actor == index ? s_reader_of(draft, i) : -1;
-        if (actor->keys.on_failure != VERL_ON_FAILURE_IGNORE || reader < 0)
-            continue;
+        *ret_maker = i;
+        if (reader >= 0)
+            return reader;
+    }
+    return -1;
+}
+
+// What this version cannot keep is not promised: the run stops where an actor fails.
+static void
+s_check_failure(verl_draft_t *draft, int index)
+{
+    const verl_draft_actor_t *actor = &draft->actors[index];
+    int maker, reader = s_reader_of_actor(draft, index, &maker);
+    if (actor->keys.on_failure == VERL_ON_FAILURE_STOP)
+        return;
+    if (actor->keys.on_failure == VERL_ON_FAILURE_IGNORE && reader >= 0)
         verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at),
                          "the failure of `%s` cannot be "
-                         "ignored, since `%s` depends on `%s`: \"stop\" or \"restart\" would be right",
-                         actor->name, draft->stages[reader].name, draft->stages[i].name);
-        return;
-    }
+                         "ignored, since `%s` depends on `%s`: \"stop\" would be right",
+                         actor->name, draft->stages[reader].name, draft->stages[maker].name);
+    else
+        verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at),
+                         "this version stops the run where `%s` fails, and can neither start it again nor go on without "
+                         "it: \"stop\" would be right",
+                         actor->name);
 }
 
 void
@@ -122,6 +139,6 @@ verl_draft_limits(verl_draft_t *draft)
         s_parts(draft, draft->order[i]);
     for (int i = 0; i < draft->actors_count; i++) {
         s_check_replicas(draft, i);
-        s_check_ignore(draft, i);
+        s_check_failure(draft, i);
     }
 }

@@ -509,6 +509,12 @@ Test(limits, ignore_with_readers)
                   "t.toml:5:", "`m` depends on `src`");
 }
 
+Test(limits, what_cannot_be_kept_is_not_promised)
+{
+    s_one_mistake(RUN SOURCE "on_failure = 'restart'\n", "t.toml:5:", "stops the run where `src` fails");
+    s_one_mistake(RUN SOURCE "on_failure = 'ignore'\n", "t.toml:5:", "stops the run where `src` fails");
+}
+
 Test(sets, no_equals)
 {
     s_one_mistake_set(RUN SOURCE, "run.steps", "--set run.steps: ", "KEY=VALUE");

@@ -364,11 +364,11 @@ Test(devices, roles_and_environment)
 
 Test(actors, keys_and_defaults)
 {
-    verl_plan_t *plan = s_good(RUN SOURCE "timeout = 7\non_failure = 'restart'\n[stage.b]\nkind = 'synthetic'\n");
+    verl_plan_t *plan = s_good(RUN SOURCE "timeout = 7\non_failure = 'stop'\n[stage.b]\nkind = 'synthetic'\n");
     const verl_plan_actor_t *actor = &plan->actors[s_stage(plan, "src")->actor];
     cr_assert_float_eq(actor->timeout, 7, 0);
     cr_assert_float_eq(s_stage(plan, "src")->timeout, 7, 0);
-    cr_assert_eq(actor->on_failure, VERL_ON_FAILURE_RESTART);
+    cr_assert_eq(actor->on_failure, VERL_ON_FAILURE_STOP);
     actor = &plan->actors[s_stage(plan, "b")->actor];
     cr_assert_float_eq(actor->timeout, 1800, 0);
     cr_assert_float_eq(actor->liveness, 5, 0);
