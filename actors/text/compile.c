@@ -70,7 +70,7 @@ static void *
 s_table(s_compiler_t *self, int section, size_t bytes, int fill)
 {
     verl_text_t *text = &self->section[section];
-    text->data = malloc(bytes ? bytes : 1);
+    text->data = calloc(1, bytes + sizeof(uint64_t));
     text->length = text->capacity = text->data ? bytes : 0;
     return text->data ? memset(text->data, fill, bytes) : NULL;
 }
@@ -498,7 +498,7 @@ verl_source_compile(const verl_token_source_t *self, const uint64_t key[2], cons
     s_compiler_t compiler = { .source = self, .path = path, .error = error, .error_size = error_size };
     compiler.header = (verl_image_header_t) { .magic = "verltok", .version = VERL_IMAGE_VERSION,
                                               .key = { key[0], key[1] } };
-    verl_token_added_t *added = malloc((self->added_count + 1) * sizeof *added);
+    verl_token_added_t *added = calloc(self->added_count + 1, sizeof *added);
     int rc = -1;
     *ret_image = (verl_token_image_t) { 0 };
     if (added && !verl_text_add(&compiler.section[VERL_SECTION_STRINGS], "", 0)) {

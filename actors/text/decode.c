@@ -88,7 +88,7 @@ static int
 s_fallback_byte(const char *text, size_t length)
 {
     char digits[3] = "", *stop;
-    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>')
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>')
         return -1;
     memcpy(digits, text + 3, 2);
     long value = strtol(digits, &stop, 16);
@@ -134,9 +134,10 @@ static int
 s_strip(const char *character, size_t size, uint32_t option, const char *string, size_t length, s_list_t *out)
 {
     size_t from = 0, to = length;
-    for (uint32_t left = option & 0xFFFF; left && to - from >= size && !memcmp(string + from, character, size); left--)
+    for (uint32_t left = option & 0xFFFF; left && to - from >= size && memcmp(string + from, character, size) == 0;
+         left--)
         from += size;
-    for (uint32_t left = option >> 16; left && to - from >= size && !memcmp(string + to - size, character, size);
+    for (uint32_t left = option >> 16; left && to - from >= size && memcmp(string + to - size, character, size) == 0;
          left--)
         to -= size;
     return s_add(out, string + from, to - from);

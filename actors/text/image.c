@@ -182,7 +182,7 @@ const char *
 verl_image_check(const void *block, size_t size, const uint64_t key[2])
 {
     const verl_image_header_t *header = block;
-    if (size < sizeof *header || memcmp(header->magic, "verltok", 8) || header->version != VERL_IMAGE_VERSION)
+    if (size < sizeof *header || memcmp(header->magic, "verltok", 8) != 0 || header->version != VERL_IMAGE_VERSION)
         return "it is not a tokenizer image of this version";
     if (header->size != size)
         return "its size is not the one in its header";

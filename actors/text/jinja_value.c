@@ -76,13 +76,13 @@ verl_jinja_dict_set(verl_jinja_dict_t *dict, verl_jinja_arena_t *arena, verl_jin
         *there = value;
         return 0;
     }
-    if (dict->count == dict->capacity) {
+    if (!dict->keys || !dict->values || dict->count == dict->capacity) {
         size_t capacity = dict->capacity ? dict->capacity * 2 : 8;
         verl_jinja_string_t *keys = verl_jinja_arena_take(arena, capacity * sizeof *keys);
         verl_jinja_value_t *values = verl_jinja_arena_take(arena, capacity * sizeof *values);
         if (!keys || !values)
             return -1;
-        if (dict->count) {
+        if (dict->keys && dict->values) {
             memcpy(keys, dict->keys, dict->count * sizeof *keys);
             memcpy(values, dict->values, dict->count * sizeof *values);
         }

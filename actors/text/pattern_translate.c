@@ -158,7 +158,7 @@ s_emit_property(s_translator_t *self)
     memcpy(name, open, (size_t) (close - open));
     for (size_t i = 0; i < sizeof long_names / sizeof *long_names; i++)
         if (strcmp(name, long_names[i][0]) == 0)
-            strcpy(name, long_names[i][1]);
+            snprintf(name, sizeof name, "%s", long_names[i][1]);
     bool script = strlen(name) > 2 && strcmp(name, "Any") != 0 && !strchr(name, '=') && !strchr(name, ':');
     snprintf(property, sizeof property, "\\%c{%s%s}", negated && self->in_class ? 'P' : 'p', script ? "sc:" : "", name);
     s_emit_members(self, negated, property, negated && self->in_class ? "" : s_added_to(name), "");

@@ -81,7 +81,7 @@ s_read_pre(s_reader_t *self)
                       "%s: has no tokenizer.ggml.pre, so that nothing says how it cuts text; convert the model anew",
                       self->path);
     while (known < count &&
-           (strlen(s_known[known].name) != name.size || memcmp(s_known[known].name, name.data, name.size)))
+           (strlen(s_known[known].name) != name.size || memcmp(s_known[known].name, name.data, name.size) != 0))
         known++;
     if (known == count)
         return S_FAIL(self, "%s: the pre-tokenizer \"%.*s\" is not known; give the model's tokenizer.json instead",

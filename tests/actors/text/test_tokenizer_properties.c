@@ -109,7 +109,7 @@ Test(tokenizer_properties, long_lines_take_no_quadratic_time)
     verl_tokenizer_t *tokenizer = fixture_open(FIXTURES "llama3-small");
     for (size_t unit = 0; unit < sizeof units / sizeof *units; unit++) {
         verl_text_t text = { 0 };
-        while (text.length < 2000000)
+        while (text.length < (unit ? 500000u : 2000000u))
             cr_assert_eq(verl_text_add(&text, units[unit], strlen(units[unit])), 0);
         double start = s_seconds();
         verl_token_ids_t ids = fixture_encode(tokenizer, text.data, text.length, 0);
