@@ -21,8 +21,8 @@ s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, con
     double bytes = (double) layout.total * sizeof(float) * vectors;
     if (memory > 0 && bytes > memory)
         verl_declare_error(declaration, "model", "'%s' has %lld parameters, which take %.3g GiB here, and this machine "
-                           "has %.3g GiB of memory: a smaller model would be right", self->model, (long long) layout.total,
-                           bytes / (1 << 30), memory / (1 << 30));
+                           "has %.3g GiB of memory: a smaller model would be right", self->model,
+                           (long long) layout.total, bytes / (1 << 30), memory / (1 << 30));
     verl_lm_layout_done(&layout);
 }
 

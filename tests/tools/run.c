@@ -46,13 +46,22 @@ s_read(const char *path)
 void
 run_start(run_t *run, const char *topology, const char *arguments)
 {
-    char command[5000];
+    run_start_after(run, "", topology, arguments);
+}
+
+void
+run_start_after(run_t *run, const char *setup, const char *topology, const char *arguments)
+{
+    char command[8000];
     *run = (run_t) { .folder = "/tmp/verl-test-XXXXXX" };
     cr_assert(mkdtemp(run->folder));
     snprintf(run->mark, sizeof run->mark, "VERL_TEST_MARK=%s", run->folder);
     s_write(run->folder, "topology.toml", topology);
-    snprintf(command, sizeof command, "exec %s/bin/verl-run --quiet --run-dir %s/run %s %s/topology.toml >%s/said 2>&1",
-             VERL_BINARY_DIR, run->folder, arguments, run->folder, run->folder);
+    int length = snprintf(command, sizeof command,
+                          "cd %s || exit 99\n%s\nexec %s/bin/verl-run --quiet --run-dir %s/run %s %s/topology.toml "
+                          ">%s/said 2>&1", run->folder, setup, VERL_BINARY_DIR, run->folder, arguments, run->folder,
+                          run->folder);
+    cr_assert(length < (int) sizeof command, "the command is too long");
     run->seconds = (double) verl_now() / 1e9;
     run->pid = fork();
     if (run->pid == 0) {

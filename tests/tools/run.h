@@ -16,6 +16,8 @@ typedef struct run {
 
 // Writes topology.toml, starts verl-run with "--quiet --run-dir FOLDER/run" and the words of `arguments` (may be "").
 void run_start(run_t *run, const char *topology, const char *arguments);
+// The same after `setup`, shell commands that run in FOLDER (files for the topology, ulimit, export; "": none).
+void run_start_after(run_t *run, const char *setup, const char *topology, const char *arguments);
 // Waits until it ends, at most `seconds`; then it is killed and the test fails.
 void run_wait(run_t *run, double seconds);
 // Both.
