@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 
-#define STACK_BYTES  (1 << 20)
-#define FILES        32                     // measured: 18 of the program itself, and shared memory in use
-#define FILES_ACTOR  6                      // and 5 for each actor
+#define STACK_BYTES (1 << 20)
+#define FILES       32 // measured: 18 of the program itself, and shared memory in use
+#define FILES_ACTOR 6  // and 5 for each actor
 
 // glibc read the limit for the stacks of threads before main began.
 static void
@@ -47,7 +47,8 @@ verl_limits_check(int64_t actors, verl_error_t *error)
     rlim_t needed = (rlim_t) (FILES + FILES_ACTOR * actors);
     if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur >= needed)
         return 0;
-    return verl_error_set(error, "%lld actors and their replicas need %llu open files, and this shell allows %llu: a "
-                          "higher `ulimit -Hn`, or fewer replicas, would be right", (long long) actors,
-                          (unsigned long long) needed, (unsigned long long) files.rlim_cur);
+    return verl_error_set(error,
+                          "%lld actors and their replicas need %llu open files, and this shell allows %llu: a "
+                          "higher `ulimit -Hn`, or fewer replicas, would be right",
+                          (long long) actors, (unsigned long long) needed, (unsigned long long) files.rlim_cur);
 }

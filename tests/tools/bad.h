@@ -13,13 +13,13 @@
 #define FILES       MODEL_FILES DATA_FILES
 
 // ACTOR, LOADER, GENERATE, UPDATE: more lines of these sections, each with its newline. `model` is on line 6.
-#define GRPO(ACTOR, LOADER, GENERATE, UPDATE) \
-    "[run]\nname = \"g\"\nsteps = 2\n" \
-    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n" ACTOR \
+#define GRPO(ACTOR, LOADER, GENERATE, UPDATE)                                                                          \
+    "[run]\nname = \"g\"\nsteps = 2\n"                                                                                 \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n" ACTOR                                            \
     "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\nshuffle = false\n" LOADER \
-    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n" GENERATE \
-    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n" \
-    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n" \
+    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n" GENERATE     \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                         \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"                       \
     "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-4\n" UPDATE
 #define RIGHT GRPO("", "", "", "")
 

@@ -5,12 +5,14 @@
 #include "tools/bad.h"
 
 // Eight records, the fourth of which is `line` (as printf has it).
-#define WITH(LINE) MODEL_FILES "for i in 1 2 3; do printf '" RECORD "'; done >d.jsonl; printf '%b\\n' '" LINE "' >>d.jsonl; " \
-                   "for i in 5 6 7 8; do printf '" RECORD "'; done >>d.jsonl"
+#define WITH(LINE)                                                                                             \
+    MODEL_FILES "for i in 1 2 3; do printf '" RECORD "'; done >d.jsonl; printf '%b\\n' '" LINE "' >>d.jsonl; " \
+                "for i in 5 6 7 8; do printf '" RECORD "'; done >>d.jsonl"
 
 // Known before the start: line 4 of the file named in line 10 of the topology.
-#define REFUSED(LINE, WORDS) s_refuses(WITH(LINE), RIGHT, "", "topology.toml:10:"); \
-                             s_refuses(WITH(LINE), RIGHT, "", "/d.jsonl:4: " WORDS)
+#define REFUSED(LINE, WORDS)                               \
+    s_refuses(WITH(LINE), RIGHT, "", "topology.toml:10:"); \
+    s_refuses(WITH(LINE), RIGHT, "", "/d.jsonl:4: " WORDS)
 
 Test(bad_data, a_broken_line)
 {
@@ -52,15 +54,19 @@ Test(bad_data, two_megabytes_of_rubbish_in_a_line)
 
 Test(bad_data, a_prompt_of_two_megabytes)
 {
-    s_fails(FILES "{ printf '{\"answer\": \"3\", \"prompt\": \"'; head -c 2000000 /dev/zero | tr '\\0' '7'; printf '\"}\\n'; }"
-            " >>d.jsonl", RIGHT, "--set stage.prompts.rows=9",
-            "row 8: a prompt of 2000000 tokens and max_new_tokens = 4 are longer than the model's context of 64");
+    s_fails(
+        FILES
+        "{ printf '{\"answer\": \"3\", \"prompt\": \"'; head -c 2000000 /dev/zero | tr '\\0' '7'; printf '\"}\\n'; }"
+        " >>d.jsonl",
+        RIGHT, "--set stage.prompts.rows=9",
+        "row 8: a prompt of 2000000 tokens and max_new_tokens = 4 are longer than the model's context of 64");
 }
 
 Test(bad_data, an_answer_of_two_megabytes_is_no_mistake)
 {
     s_works(FILES "{ printf '{\"prompt\": \"1+2=\", \"answer\": \"'; head -c 2000000 /dev/zero | tr '\\0' '7'; "
-            "printf '\"}\\n'; } >>d.jsonl", RIGHT, "--set stage.prompts.rows=9");
+                  "printf '\"}\\n'; } >>d.jsonl",
+            RIGHT, "--set stage.prompts.rows=9");
 }
 
 Test(bad_data, an_empty_file)
@@ -86,8 +92,10 @@ Test(bad_data, another_encoding)
 
 Test(bad_data, a_field_with_an_endless_name)
 {
-    s_refuses(MODEL_FILES "{ printf '{\"prompt\": \"1\", \"answer\": \"2\", \"'; head -c 9999 /dev/zero | tr '\\0' 'f'; "
-              "printf '\": 3}\\n'; } >d.jsonl", RIGHT, "", "a name of 9999 bytes: at most 255");
+    s_refuses(MODEL_FILES
+              "{ printf '{\"prompt\": \"1\", \"answer\": \"2\", \"'; head -c 9999 /dev/zero | tr '\\0' 'f'; "
+              "printf '\": 3}\\n'; } >d.jsonl",
+              RIGHT, "", "a name of 9999 bytes: at most 255");
 }
 
 Test(bad_data, an_empty_prompt)
@@ -108,11 +116,12 @@ Test(bad_data, an_empty_prompt_without_a_tokenizer_at_the_loader)
 
 Test(bad_data, a_prompt_longer_than_the_context)
 {
-    s_fails(WITH("{\"prompt\": \"1111111111111111111111111111111111111111111111111111111111111\", \"answer\": \"3\"}"), RIGHT,
-            "", "row 3: a prompt of 61 tokens and max_new_tokens = 4 are longer than the model's context of 64: "
+    s_fails(WITH("{\"prompt\": \"1111111111111111111111111111111111111111111111111111111111111\", \"answer\": \"3\"}"),
+            RIGHT, "",
+            "row 3: a prompt of 61 tokens and max_new_tokens = 4 are longer than the model's context of 64: "
             "max_prompt_tokens = 60");
-    s_works(WITH("{\"prompt\": \"1111111111111111111111111111111111111111111111111111111111111\", \"answer\": \"3\"}"), RIGHT,
-            "--set stage.prompts.max_prompt_tokens=60 --set stage.prompts.too_long=skip");
+    s_works(WITH("{\"prompt\": \"1111111111111111111111111111111111111111111111111111111111111\", \"answer\": \"3\"}"),
+            RIGHT, "--set stage.prompts.max_prompt_tokens=60 --set stage.prompts.too_long=skip");
 }
 
 Test(bad_data, every_prompt_longer_than_the_limit)
@@ -126,7 +135,8 @@ Test(bad_data, ids_outside_the_vocabulary)
 {
     s_fails(MODEL_FILES "printf '{\"prompt_ids\": [1, 300], \"answer\": \"3\"}\\n' >d.jsonl", RIGHT, "",
             "row 0: its prompt has the id 300 at place 1, and the model's vocabulary ends at 15");
-    s_fails(MODEL_FILES "printf '{\"prompt_ids\": [-1], \"answer\": \"3\"}\\n' >d.jsonl", RIGHT, "", "has the id -1 at place 0");
+    s_fails(MODEL_FILES "printf '{\"prompt_ids\": [-1], \"answer\": \"3\"}\\n' >d.jsonl", RIGHT, "",
+            "has the id -1 at place 0");
     s_fails(MODEL_FILES "printf '{\"prompt_ids\": [], \"answer\": \"3\"}\\n' >d.jsonl", RIGHT, "",
             "row 0: its prompt has no tokens");
 }
@@ -135,7 +145,8 @@ Test(bad_data, more_rows_than_records)
 {
     s_works(FILES, RIGHT, "--set stage.prompts.rows=20");
     s_works(FILES, RIGHT, "--set stage.prompts.rows=0");
-    s_refuses(FILES, RIGHT, "--set stage.prompts.rows=20 --set stage.prompts.drop_last=true", "a batch takes 20 rows but");
+    s_refuses(FILES, RIGHT, "--set stage.prompts.rows=20 --set stage.prompts.drop_last=true",
+              "a batch takes 20 rows but");
     s_refuses(FILES, RIGHT, "--set stage.prompts.rows=-1", "`rows` is -1");
 }
 
@@ -170,9 +181,9 @@ Test(bad_data, a_file_that_is_removed_while_it_is_read_is_no_mistake)
 
 // --- nothing to learn from ----------------------------------------------------------------------------------------
 
-#define IMITATE \
+#define IMITATE                                                                                       \
     "[run]\nname = \"s\"\nsteps = 2\n[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n" \
-    "[stage.pairs]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\nrows = 0\nshuffle = false\n" \
+    "[stage.pairs]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\nrows = 0\nshuffle = false\n"            \
     "[stage.update]\nactor = \"policy\"\ndepends_on = [\"pairs\"]\nloss = \"sft\"\n"
 #define TOKENIZER "--set stage.pairs.tokenizer=m"
 
@@ -189,10 +200,11 @@ s_imitates(const char *records, const char *arguments, const char *failure)
 
 Test(bad_data, responses_of_length_0)
 {
-    s_imitates("{\"prompt_ids\": [1], \"response_ids\": [2]}\\n{\"prompt_ids\": [1], \"response_ids\": []}\\n", "", NULL);
+    s_imitates("{\"prompt_ids\": [1], \"response_ids\": [2]}\\n{\"prompt_ids\": [1], \"response_ids\": []}\\n", "",
+               NULL);
     s_imitates("{\"prompt_ids\": [1], \"response_ids\": []}\\n{\"prompt_ids\": [1], \"response_ids\": []}\\n", "",
                "none of the 2 rows has a token to learn from");
-    s_imitates("{\"prompt\": \"1+2=\", \"response\": \"\"}\\n", TOKENIZER, NULL);      // a stop token is learned
+    s_imitates("{\"prompt\": \"1+2=\", \"response\": \"\"}\\n", TOKENIZER, NULL); // a stop token is learned
 }
 
 Test(bad_data, responses_that_are_masked_out)
@@ -207,8 +219,9 @@ Test(bad_data, responses_that_do_not_fit)
 {
     s_imitates("{\"prompt_ids\": [], \"response_ids\": [2]}\\n", "", "row 0: its prompt has no tokens");
     s_imitates("{\"prompt_ids\": [1], \"response_ids\": [99]}\\n", "", "row 0: response_ids has the id 99 at place 0");
-    s_imitates("{\"prompt\": \"111111111111111111111111111111111111\", \"response\": \"222222222222222222222222222222\"}\\n",
-               TOKENIZER, "longer than the model's context of 64");
+    s_imitates(
+        "{\"prompt\": \"111111111111111111111111111111111111\", \"response\": \"222222222222222222222222222222\"}\\n",
+        TOKENIZER, "longer than the model's context of 64");
 }
 
 Test(bad_data, rewards_that_are_all_equal_teach_nothing_and_are_no_mistake)
@@ -218,7 +231,8 @@ Test(bad_data, rewards_that_are_all_equal_teach_nothing_and_are_no_mistake)
     run_wait(&run, 60);
     s_ended(&run, 0, "");
     char *metrics = run_file(&run, "metrics.jsonl");
-    cr_assert(strstr(metrics, "\"critic/score/mean\":0.0") && strstr(metrics, "\"actor/grad_norm\":0.0"), "%s", metrics);
+    cr_assert(strstr(metrics, "\"critic/score/mean\":0.0") && strstr(metrics, "\"actor/grad_norm\":0.0"), "%s",
+              metrics);
     cr_assert(!strstr(metrics, "nan") && !strstr(metrics, "NaN"), "%s", metrics);
     free(metrics);
     run_done(&run);

@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include "tools/bad.h"
 
-#define CHAIN \
-    "[run]\nname = \"chain\"\nsteps = 5\n" \
+#define CHAIN                                        \
+    "[run]\nname = \"chain\"\nsteps = 5\n"           \
     "[stage.a]\nkind = \"synthetic\"\nbusy_ms = 1\n" \
     "[stage.b]\nkind = \"synthetic\"\nbusy_ms = 1\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n"
 
@@ -55,7 +55,8 @@ Test(bad_input, numbers_that_are_too_large)
 Test(bad_input, a_context_without_room_for_a_prompt)
 {
     s_refuses_set("stage.generate.max_new_tokens=64", "leaves no room for a prompt in the context of 64");
-    s_fails(FILES, RIGHT, "--set stage.generate.max_new_tokens=63", "row 0: a prompt of 4 tokens and max_new_tokens = 63");
+    s_fails(FILES, RIGHT, "--set stage.generate.max_new_tokens=63",
+            "row 0: a prompt of 4 tokens and max_new_tokens = 63");
 }
 
 Test(bad_input, a_temperature_that_makes_numbers_overflow)
@@ -65,7 +66,8 @@ Test(bad_input, a_temperature_that_makes_numbers_overflow)
 
 Test(bad_input, a_decay_that_would_blow_weights_up)
 {
-    s_refuses(FILES, RIGHT, "--set stage.update.lr=10 --set stage.update.weight_decay=10", "less than 1 would be right");
+    s_refuses(FILES, RIGHT, "--set stage.update.lr=10 --set stage.update.weight_decay=10",
+              "less than 1 would be right");
 }
 
 Test(bad_input, a_mini_batch_that_does_not_divide_takes_whole_groups)
@@ -114,7 +116,8 @@ Test(bad_input, files_that_nest_too_deeply)
 {
     s_refuses_file("{ printf 'x = '; head -c 200000 /dev/zero | tr '\\0' '['; } >>topology.toml", "too deep");
     s_refuses_file("{ printf 'x = '; for i in $(seq 5000); do printf '{a='; done; } >>topology.toml", "too deep");
-    s_refuses_file("{ printf '['; for i in $(seq 5000); do printf 'a.'; done; printf 'a]'; } >>topology.toml", "too many dots");
+    s_refuses_file("{ printf '['; for i in $(seq 5000); do printf 'a.'; done; printf 'a]'; } >>topology.toml",
+                   "too many dots");
 }
 
 Test(bad_input, a_byte_order_mark_and_carriage_returns_are_no_mistake)
@@ -142,13 +145,15 @@ Test(bad_input, names_that_a_path_or_a_terminal_would_trip_over)
 
 Test(bad_input, columns_that_collide)
 {
-    s_refuses("", CHAIN "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n"
-              "[stage.d]\nkind = \"recorder\"\nfile = \"x\"\ncolumns = [\"b\"]\ndepends_on = [\"b\", \"c\"]\n", "",
-              "is made by `b` and by `c`");
+    s_refuses("",
+              CHAIN "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n"
+                    "[stage.d]\nkind = \"recorder\"\nfile = \"x\"\ncolumns = [\"b\"]\ndepends_on = [\"b\", \"c\"]\n",
+              "", "is made by `b` and by `c`");
 }
 
-#define RECORDER(NAME, FILE) "[stage." NAME "]\nkind = \"recorder\"\nfile = \"" FILE "\"\ncolumns = [\"id\"]\n" \
-                             "depends_on = [\"a\"]\n"
+#define RECORDER(NAME, FILE)                                                           \
+    "[stage." NAME "]\nkind = \"recorder\"\nfile = \"" FILE "\"\ncolumns = [\"id\"]\n" \
+    "depends_on = [\"a\"]\n"
 
 Test(bad_input, a_recorder_writes_only_where_it_may)
 {
@@ -162,7 +167,9 @@ Test(bad_input, a_recorder_writes_only_where_it_may)
 
 Test(bad_input, devices_from_the_environment_that_are_none)
 {
-    static const char *const lists[] = { "", "nonsense", "cuda:", ",", "0,0", "-1", "99999999999999999999", "cpu:0-9999" };
+    static const char *const lists[] = {
+        "", "nonsense", "cuda:", ",", "0,0", "-1", "99999999999999999999", "cpu:0-9999"
+    };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char setup[100];
         snprintf(setup, sizeof setup, "export VERL_ACTOR_GPUS='%s'", lists[i]);
@@ -186,7 +193,7 @@ Test(bad_input, little_memory)
         snprintf(setup, sizeof setup, "ulimit -v %d", megabytes * 1000);
         run_start_after(&run, setup, CHAIN, "");
         run_wait(&run, 20);
-        bool loaded = run.code != 127;      // else the system could not even load it
+        bool loaded = run.code != 127; // else the system could not even load it
         cr_assert(!loaded || run.code == 0 || (run.code == 1 && run_said(&run, "verl-run: ")), "exit %d at %d MB: %s",
                   run.code, megabytes, run.said);
         run_done(&run);
@@ -214,7 +221,7 @@ Test(bad_input, a_full_disk)
     usleep(300000);
     bool mounted = stat(path, &inside) == 0 && stat(run.folder, &outside) == 0 && inside.st_dev != outside.st_dev;
     if (!mounted)
-        kill(run.pid, SIGKILL);             // only root may mount
+        kill(run.pid, SIGKILL); // only root may mount
     run_wait(&run, 20);
     if (mounted) {
         char *metrics = run_file(&run, "metrics.jsonl"), unmount[200];
@@ -266,7 +273,9 @@ Test(bad_input, two_runs_in_one_directory)
 
 Test(bad_input, an_actor_program_that_is_missing_or_none)
 {
-    static const struct { const char *setup, *words; } cases[] = {
+    static const struct {
+        const char *setup, *words;
+    } cases[] = {
         { "", "No such file or directory" },
         { "echo x >bin/verl-actor;", "Permission denied" },
         { "echo x >bin/verl-actor; chmod +x bin/verl-actor;", "Exec format error" },
@@ -275,8 +284,10 @@ Test(bad_input, an_actor_program_that_is_missing_or_none)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         run_t run;
         char setup[400];
-        snprintf(setup, sizeof setup, "mkdir bin; cp %s/bin/verl-run bin; %s exec bin/verl-run --run-dir other "
-                 "topology.toml >said 2>&1", VERL_BINARY_DIR, cases[i].setup);
+        snprintf(setup, sizeof setup,
+                 "mkdir bin; cp %s/bin/verl-run bin; %s exec bin/verl-run --run-dir other "
+                 "topology.toml >said 2>&1",
+                 VERL_BINARY_DIR, cases[i].setup);
         run_start_after(&run, setup, CHAIN, "");
         run_wait(&run, 20);
         s_ended(&run, 1, cases[i].words);
@@ -292,8 +303,10 @@ s_shell(const char *words, const char *redirections)
 {
     char folder[] = "/tmp/verl-bad-XXXXXX", command[1000];
     cr_assert(mkdtemp(folder));
-    snprintf(command, sizeof command, "cd %s && printf '%%s' '%s' >t.toml && %s/bin/verl-run --run-dir run %s t.toml %s; "
-             "code=$?; cd /; rm -r %s; exit $code", folder, CHAIN, VERL_BINARY_DIR, words, redirections, folder);
+    snprintf(command, sizeof command,
+             "cd %s && printf '%%s' '%s' >t.toml && %s/bin/verl-run --run-dir run %s t.toml %s; "
+             "code=$?; cd /; rm -r %s; exit $code",
+             folder, CHAIN, VERL_BINARY_DIR, words, redirections, folder);
     int status = system(command);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }

@@ -21,7 +21,8 @@ Test(bad_model, none_is_right)
 
 Test(bad_model, a_missing_tensor)
 {
-    s_spoilt("LC_ALL=C sed -i 's/model.norm.weight/model.norm.weighx/' " WEIGHTS, "tensor model.norm.weight is missing");
+    s_spoilt("LC_ALL=C sed -i 's/model.norm.weight/model.norm.weighx/' " WEIGHTS,
+             "tensor model.norm.weight is missing");
 }
 
 Test(bad_model, a_wrong_shape)
@@ -69,9 +70,9 @@ Test(bad_model, weights_that_are_no_file)
 
 Test(bad_model, not_a_number_among_the_weights)
 {
-    s_fails(FILES "printf '\\377\\377\\377\\177' | dd of=" WEIGHTS
-            " bs=1 seek=$(($(stat -c %s " WEIGHTS ") - 4)) conv=notrunc 2>/dev/null", RIGHT, "",
-            "tensor lm_head.weight holds a NaN at row 15, column 127");
+    s_fails(FILES "printf '\\377\\377\\377\\177' | dd of=" WEIGHTS " bs=1 seek=$(($(stat -c %s " WEIGHTS
+                  ") - 4)) conv=notrunc 2>/dev/null",
+            RIGHT, "", "tensor lm_head.weight holds a NaN at row 15, column 127");
 }
 
 Test(bad_model, a_configuration_that_is_no_file)
@@ -106,8 +107,11 @@ Test(bad_model, absurd_sizes)
 
 Test(bad_model, more_parameters_than_memory)
 {
-    s_refuses(FILES "sed -i 's/\"vocab_size\": .*/\"vocab_size\": 16777216,/; s/\"hidden_size\": .*/\"hidden_size\": 1048576,/' "
-              "m/config.json", GRPO("init = \"random\"\n", "", "", ""), "", "a smaller model would be right");
+    s_refuses(
+        FILES
+        "sed -i 's/\"vocab_size\": .*/\"vocab_size\": 16777216,/; s/\"hidden_size\": .*/\"hidden_size\": 1048576,/' "
+        "m/config.json",
+        GRPO("init = \"random\"\n", "", "", ""), "", "a smaller model would be right");
 }
 
 Test(bad_model, weights_of_another_configuration)

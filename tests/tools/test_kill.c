@@ -5,9 +5,9 @@
 #include <string.h>
 #include "tools/bad.h"
 
-#define CHAIN \
-    "[run]\nname = \"chain\"\nsteps = 1000000\n" \
-    "[stage.a]\nkind = \"synthetic\"\nbusy_ms = 1\nbytes = 100000\n" \
+#define CHAIN                                                                                        \
+    "[run]\nname = \"chain\"\nsteps = 1000000\n"                                                     \
+    "[stage.a]\nkind = \"synthetic\"\nbusy_ms = 1\nbytes = 100000\n"                                 \
     "[stage.b]\nkind = \"synthetic\"\nbusy_ms = 1\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n" \
     "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"a\", \"b\"]\nas = { payload = \"c\" }\n"
 #define SAVES "--steps 100000 --set run.save_every=1 --set run.keep=2"
@@ -51,11 +51,13 @@ s_check_checkpoints(const run_t *run, bool killed)
         cr_assert(!unfinished || killed, "%s is left", entry->d_name);
         if (strncmp(entry->d_name, "step-", 5) != 0 || unfinished)
             continue;
-        snprintf(command, sizeof command,
-                 "test -s %s/%.60s/manifest.json && { test ! -d %s/%.60s/policy/model || cd %s && %s/bin/verl-run --quiet "
-                 "--run-dir %s/again-%.60s --steps 1 --set 'actor.policy.model=\"%s/%.60s/policy/model\"' topology.toml "
-                 ">/dev/null 2>&1; }", path, entry->d_name, path, entry->d_name, run->folder, VERL_BINARY_DIR, run->folder,
-                 entry->d_name, path, entry->d_name);
+        snprintf(
+            command, sizeof command,
+            "test -s %s/%.60s/manifest.json && { test ! -d %s/%.60s/policy/model || cd %s && %s/bin/verl-run --quiet "
+            "--run-dir %s/again-%.60s --steps 1 --set 'actor.policy.model=\"%s/%.60s/policy/model\"' topology.toml "
+            ">/dev/null 2>&1; }",
+            path, entry->d_name, path, entry->d_name, run->folder, VERL_BINARY_DIR, run->folder, entry->d_name, path,
+            entry->d_name);
         cr_assert_eq(system(command), 0, "%s is not whole", entry->d_name);
         count++;
     }
@@ -73,8 +75,8 @@ s_check_metrics(const run_t *run)
         end = strchr(line, '\n');
         cr_assert(end, "half a line of metrics: %s", line);
         snprintf(start, sizeof start, "{\"step\":%lld,", (long long) step);
-        cr_assert(strncmp(line, start, strlen(start)) == 0 && end[-1] == '}', "line %lld of metrics: %.*s", (long long) step,
-                  (int) (end - line), line);
+        cr_assert(strncmp(line, start, strlen(start)) == 0 && end[-1] == '}', "line %lld of metrics: %.*s",
+                  (long long) step, (int) (end - line), line);
     }
     free(metrics);
 }
@@ -106,7 +108,7 @@ Test(kill, of_verl_run_at_any_moment_leaves_nothing)
         run_wait(&run, 5);
         cr_assert_eq(run.code, 128 + SIGKILL);
         s_check_metrics(&run);
-        run_done(&run);                     // no process
+        run_done(&run); // no process
     }
 }
 
@@ -172,9 +174,11 @@ Test(kill, not_but_a_run_that_was_stopped_for_a_while_blames_nobody)
 Test(kill, not_but_an_actor_that_never_begins_is_named)
 {
     run_t run;
-    run_start_after(&run, "mkdir bin; cp " VERL_BINARY_DIR "/bin/verl-run bin\n"
+    run_start_after(&run,
+                    "mkdir bin; cp " VERL_BINARY_DIR "/bin/verl-run bin\n"
                     "printf '#!/bin/sh\\nexec sleep 100\\n' >bin/verl-actor; chmod +x bin/verl-actor\n"
-                    "exec bin/verl-run --run-dir other topology.toml >said 2>&1", CHAIN, "");
+                    "exec bin/verl-run --run-dir other topology.toml >said 2>&1",
+                    CHAIN, "");
     run_wait(&run, 16);
     s_ended(&run, 1, "does not begin: its process");
     run_done(&run);
@@ -247,8 +251,10 @@ Test(kill, by_a_signal_ends_a_hang_in_time)
 Test(kill, of_the_shell_does_not_end_a_run_in_the_background)
 {
     run_t run;
-    run_start_after(&run, "(" VERL_BINARY_DIR "/bin/verl-run --quiet --steps 50 --run-dir run topology.toml >said 2>&1; "
-                    "echo $? >code) & sleep 0.05; kill -9 $$", CHAIN, "");
+    run_start_after(&run,
+                    "(" VERL_BINARY_DIR "/bin/verl-run --quiet --steps 50 --run-dir run topology.toml >said 2>&1; "
+                    "echo $? >code) & sleep 0.05; kill -9 $$",
+                    CHAIN, "");
     run_wait(&run, 5);
     cr_assert_eq(run.code, 128 + SIGKILL);
     char *code = NULL, path[128];
