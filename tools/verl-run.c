@@ -13,6 +13,7 @@
 #include "runtime/topology/describe.h"
 #include "runtime/topology/kinds.h"
 #include "runtime/topology/topology.h"
+#include "tools/crash.h"
 #include "tools/display.h"
 #include "tools/kinds.h"
 #include "tools/limits.h"
@@ -227,6 +228,7 @@ main(int count, char **words)
     verl_error_t error = { "" };
     verl_topology_errors_t errors = { 0 };
     verl_limits_widen();
+    verl_crash_speak("verl-run");
     if (verl_kind_register_all(verl_kinds, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_FAILED;

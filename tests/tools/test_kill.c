@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tools/bad.h"
+#include "tools/crash.h"
 
 #define CHAIN                                                                                        \
     "[run]\nname = \"chain\"\nsteps = 1000000\n"                                                     \
@@ -143,6 +144,19 @@ Test(kill, of_an_actor_while_it_saves_leaves_whole_checkpoints)
         cr_assert(s_check_checkpoints(&run, false) > 0);
         run_done(&run);
     }
+}
+
+Test(kill, by_a_crash_of_its_own_is_not_silent)
+{
+    run_t run;
+    run_start(&run, CHAIN, "");
+    run_until_steps(&run, 3);
+    kill(run.pid, SIGABRT);
+    run_wait(&run, 10);
+    cr_assert_eq(run.code, 128 + SIGABRT, "exit %d: %s", run.code, run.said);
+    cr_assert(!VERL_CRASH_SPEAKS || run_said(&run, "verl-run: crashed by SIGABRT in its thread verl-run"), "%s", run.said);
+    s_check_metrics(&run);
+    run_done(&run);
 }
 
 // --- silence ------------------------------------------------------------------------------------------------------
