@@ -52,8 +52,8 @@ s_visit(void *context, const verl_attention_block_t *block)
     verl_linear_forward(rows, keys, hd, d_out, ldo, v, NULL, false, w->d_p, VERL_ATTENTION_KEYS, 1);
     for (int64_t i = 0; i < rows; i++)
         s_row(w, block, i);
-    verl_linear_backward_weight(rows, keys, hd, w->p, VERL_ATTENTION_KEYS, d_out, ldo, w->d_v + at, ld, 1);
-    verl_linear_backward_weight(rows, keys, hd, w->d_p, VERL_ATTENTION_KEYS, q, ld, w->d_k + at, ld, 1);
+    verl_linear_backward_weight(rows, keys, hd, w->p, VERL_ATTENTION_KEYS, d_out, ldo, false, w->d_v + at, ld, 1);
+    verl_linear_backward_weight(rows, keys, hd, w->d_p, VERL_ATTENTION_KEYS, q, ld, false, w->d_k + at, ld, 1);
     verl_linear_backward_input(rows, keys, hd, w->d_p, VERL_ATTENTION_KEYS, k, true, w->d_q + row * ld, ld, 1);
 }
 

@@ -23,9 +23,9 @@ void verl_linear_forward(int64_t m, int64_t n, int64_t k, const float *x, int64_
 void verl_linear_backward_input(int64_t m, int64_t n, int64_t k, const float *dy, int64_t lddy, verl_weight_t w,
                                 bool add, float *dx, int64_t lddx, int threads);
 
-// dW[n, k] += dy[m, n]^T x[m, k].
+// dW[n, k] += dy[m, n]^T x[m, k]. bf16: all values of dy and x are exact in bfloat16.
 void verl_linear_backward_weight(int64_t m, int64_t n, int64_t k, const float *dy, int64_t lddy, const float *x,
-                                 int64_t ldx, float *dw, int64_t lddw, int threads);
+                                 int64_t ldx, bool bf16, float *dw, int64_t lddw, int threads);
 
 // dbias[n] += the column sums of dy[m, n].
 void verl_linear_backward_bias(int64_t m, int64_t n, const float *dy, int64_t lddy, float *dbias);

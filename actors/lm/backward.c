@@ -208,14 +208,15 @@ s_tasks(const s_sum_t *s)
 }
 
 static void
-s_task(const s_sum_t *s, int64_t task, int64_t rows, double eps)
+s_task(const verl_lm_t *lm, const s_sum_t *s, int64_t task, int64_t rows)
 {
     int64_t first = task * S_BLOCK, outputs = s->outputs - first < S_BLOCK ? s->outputs - first : S_BLOCK;
     if (s->groups > 0)
-        verl_rmsnorm_backward_weight(rows, s->groups, s->outputs, eps, s->x, s->ldx, s->dy, s->lddy, s->gradient);
+        verl_rmsnorm_backward_weight(rows, s->groups, s->outputs, lm->config.norm_eps, s->x, s->ldx, s->dy, s->lddy,
+                                     s->gradient);
     else if (s->inputs > 0)
         verl_linear_backward_weight(rows, outputs, s->inputs, s->dy + first, s->lddy, s->x, s->ldx,
-                                    s->gradient + first * s->inputs, s->inputs, 1);
+                                    lm->dtype == VERL_LM_BF16, s->gradient + first * s->inputs, s->inputs, 1);
     else
         verl_linear_backward_bias(rows, s->outputs, s->dy, s->lddy, s->gradient);
 }
@@ -233,7 +234,7 @@ s_layer_parameters(const verl_lm_t *lm, const verl_lm_tape_t *t, int64_t layer, 
         int which = 0;
         while (task >= before[which + 1])
             which++;
-        s_task(&s.sums[which], task - before[which], t->rows, lm->config.norm_eps);
+        s_task(lm, &s.sums[which], task - before[which], t->rows);
     }
 }
 

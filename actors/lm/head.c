@@ -193,8 +193,8 @@ s_chunk_backward(const verl_lm_t *lm, verl_lm_tape_t *tape, const s_head_t *h, i
     for (int64_t i = 0; i < n; i++)
         s_d_logits(h, &h->distributions[i], vocab, d_logprobs, d_entropy, h->logits + i * vocab);
     verl_lm_round(lm, n * vocab, h->logits, lm->threads);
-    verl_linear_backward_weight(n, vocab, hidden, h->logits, vocab, h->x, hidden, gradient + lm->layout.head, hidden,
-                                lm->threads);
+    verl_linear_backward_weight(n, vocab, hidden, h->logits, vocab, h->x, hidden, lm->dtype == VERL_LM_BF16,
+                                gradient + lm->layout.head, hidden, lm->threads);
     verl_linear_backward_input(n, vocab, hidden, h->logits, vocab, verl_lm_weight(lm, lm->layout.head, hidden), false,
                                h->d_x, hidden, lm->threads);
     for (int64_t i = 0; i < n; i++) {
