@@ -10,7 +10,7 @@ s_run(int64_t start, int64_t length, bool own, verl_attention_visit_t visit, voi
     }
 }
 
-// Chains are as deep as a tree of segments is, so the depth of this recursion is theirs.
+// As deep as the tree of segments, which the caller bounds.
 static void
 s_chain(const verl_attention_plan_t *plan, int64_t segment, verl_attention_visit_t visit, void *context)
 {

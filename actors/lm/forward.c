@@ -168,9 +168,12 @@ s_check_segments(const verl_lm_t *lm, const verl_lm_batch_t *b, char *error, siz
             return verl_lm_fail(error, error_size, "model: segment %lld has parent %lld: it must be an earlier one, "
                                 "or -1", (long long) i, (long long) s->parent);
         covered += s->length;
-        int64_t context = s->length;
-        for (int64_t p = s->parent; p >= 0; p = b->segments[p].parent)
+        int64_t context = s->length, depth = 1;
+        for (int64_t p = s->parent; p >= 0 && depth <= VERL_LM_MAX_CHAIN; p = b->segments[p].parent, depth++)
             context += b->segments[p].length;
+        if (depth > VERL_LM_MAX_CHAIN)
+            return verl_lm_fail(error, error_size, "model: segment %lld has more than %d segments before it",
+                                (long long) i, VERL_LM_MAX_CHAIN - 1);
         if (context > lm->config.max_positions)
             return verl_lm_fail(error, error_size, "model: segment %lld ends at position %lld, but the model has %lld",
                                 (long long) i, (long long) context, (long long) lm->config.max_positions);

@@ -48,6 +48,8 @@ int verl_lm_init_params(const verl_lm_config_t *config, float *params, double st
 
 // --- Scoring -------------------------------------------------------------------------------------------------------
 
+#define VERL_LM_MAX_CHAIN 256               // segments from a root to a leaf
+
 // A packed ragged batch. Segments cover the rows 0 … rows - 1 in order, without gaps; a parent comes before its
 // children. Positions continue from the parent's end. A token attends to its whole chain of parents and to its own
 // segment up to itself. Borrowed during each call.

@@ -79,6 +79,17 @@ Test(model, refuses_bad_batches)
     s_refused((verl_lm_batch_t){ tokens, 13, lengthy, 2 }, "segment 1 ends at position 13, but the model has 12");
 }
 
+Test(model, refuses_endless_chains)
+{
+    enum { SEGMENTS = 100000 };
+    const int32_t token = 1;
+    verl_lm_segment_t *chain = malloc(SEGMENTS * sizeof *chain);
+    for (int64_t i = 0; i < SEGMENTS; i++)
+        chain[i] = (verl_lm_segment_t){ 0, i == SEGMENTS - 1, i - 1 };
+    s_refused((verl_lm_batch_t){ &token, 1, chain, SEGMENTS }, "segment 256 has more than 255 segments before it");
+    free(chain);
+}
+
 Test(model, refuses_bad_picks)
 {
     const int32_t tokens[3] = { 1, 2, 3 };
