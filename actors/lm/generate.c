@@ -11,7 +11,8 @@
 #include "kernels/sampling.h"
 #include "kernels/softmax.h"
 
-enum { S_PREFILL_ROWS = 4096, S_LOGIT_FLOATS = 4 << 20, S_ROWS_A_THREAD = 16 };
+enum { S_PREFILL_ROWS = 4096, S_LOGIT_FLOATS = 4 << 20, S_ROWS_A_THREAD = 16,
+       S_MOST_SAMPLES = 1 << 20 };
 
 // A wave: prompts [first, first + count) and all their samples.
 typedef struct {
@@ -42,8 +43,9 @@ typedef struct {
 static int
 s_check_options(const verl_lm_generate_options_t *o, char *error, size_t error_size)
 {
-    if (o->samples < 1 || o->max_new_tokens < 1)
-        return verl_lm_fail(error, error_size, "generate: samples %lld and max_new_tokens %lld must be at least 1",
+    if (o->samples < 1 || o->samples > S_MOST_SAMPLES || o->max_new_tokens < 1)
+        return verl_lm_fail(error, error_size,
+                            "generate: samples %lld must be from 1 to 1048576, and max_new_tokens %lld at least 1",
                             (long long) o->samples, (long long) o->max_new_tokens);
     if (!(o->temperature >= 0) || !isfinite(o->temperature))
         return verl_lm_fail(error, error_size, "generate: temperature %g must be 0 (greedy) or positive",
@@ -141,6 +143,8 @@ s_wave_init(s_wave_t *w)
     verl_lm_t *lm = w->lm;
     const verl_lm_config_t *c = &lm->config;
     int64_t rows = w->count * w->options->samples, width = s_cache_width(c);
+    if ((double) rows * (double) w->options->max_new_tokens * (double) c->layers * (double) width > 0x1p45)
+        return -1;
     w->prompt_rows = w->prompts->offsets[w->first + w->count] - w->prompts->offsets[w->first];
     w->cache_rows = w->prompt_rows + rows * w->options->max_new_tokens;
     w->capacity = rows;

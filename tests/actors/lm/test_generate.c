@@ -264,6 +264,8 @@ Test(generate, refuses_bad_input)
     s_refused(lm, o, &s_prompts, "64 positions");
     o = s_options, o.max_new_tokens = INT64_MAX;
     s_refused(lm, o, &s_prompts, "positions");
+    o = s_options, o.samples = INT64_MAX;
+    s_refused(lm, o, &s_prompts, "samples 9223372036854775807");
     o = s_options, o.temperature = -1;
     s_refused(lm, o, &s_prompts, "temperature -1");
     o.temperature = NAN;
