@@ -1,6 +1,7 @@
 # A thin list of habits around CMake. `make help` prints them.
 BUILD ?= build
 FILES ?=
+FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build tests quickstart smollm2 test bench sanitize fuzz lint format install gpu-check clean
@@ -37,7 +38,7 @@ sanitize: setup ## run the tests under the address, undefined-behaviour and thre
 	@sh tools/sanitize.sh build-tsan tsan
 
 fuzz: setup ## run each fuzzer for a minute (needs clang)
-	@sh tools/fuzz.sh build-fuzz
+	@sh tools/fuzz.sh build-fuzz $(FUZZ_SECONDS)
 
 lint: build ## clang-tidy, shell syntax, and the rules of the house (needs clang-tidy)
 	@sh tools/lint.sh $(BUILD) $(FILES)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # fuzz.sh FOLDER [SECONDS]: builds the fuzzers (tests/fuzz/fuzz_*.c) with clang and runs each for a while.
-# A corpus in tests/fuzz/corpus/NAME is the start for fuzz_NAME; what it finds stays in FOLDER/corpus/fuzz_NAME.
+# The seeds of fuzz_NAME are in tests/fuzz/corpus/NAME for fuzz_NAME; what it finds stays in FOLDER/corpus/fuzz_NAME.
 set -eu
 folder=$1
 seconds=${2:-60}
