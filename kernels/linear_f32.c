@@ -285,14 +285,18 @@ VERL_INLINE void
 s_row_groups(const verl_product_t *g, bool bf16, int groups, int64_t column)
 {
     verl_v8 total[2] = { 0 };
-    int64_t first = column * g->b.stride, step = 8 * g->b.stride;
+    int64_t first = column * g->b.stride, step = 8 * g->b.stride, next = first + groups * step;
+    const char *ahead = bf16 ? (const char *) (g->b.bf16 + next) : (const char *) (g->b.f32 + next);
     for (int64_t d0 = 0; d0 < g->depth || d0 == 0; d0 += VERL_DEPTH) {
         int64_t end = g->depth - d0 < VERL_DEPTH ? g->depth : d0 + VERL_DEPTH, d = d0;
         verl_v8 sum[2] = { 0 };
         int64_t block = bf16 ? 16 : 8;
         for (; d + block <= end; d += block)
-            for (int i = 0; i < groups; i++)
+            for (int i = 0; i < groups; i++, ahead += 256) {
+                if (bf16)                   // f32 fills the memory's bandwidth without
+                    verl_fetch_ahead(ahead);
                 s_row_step(g->a + d, &g->b, bf16, first + i * step + d, &sum[i]);
+            }
         for (; d < end; d++)
             for (int i = 0; i < groups; i++)
                 s_row_one(g->a + d, &g->b, first + i * step + d, &sum[i]);

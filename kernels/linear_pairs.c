@@ -275,13 +275,16 @@ s_row_outs(const verl_product_t *p, int64_t column)
     uint32_t x[S_ROW];
     const verl_product_area_t row = { .rows = 1 };
     int64_t first = column * p->b.stride, step = 8 * p->b.stride;
+    const char *ahead = (const char *) (p->b.bf16 + first + 2 * step);
     for (int64_t d0 = 0; d0 < p->depth || d0 == 0; d0 += VERL_DEPTH) {
         int64_t depth = p->depth - d0 < VERL_DEPTH ? p->depth - d0 : VERL_DEPTH, d = 0;
         verl_v8 sum[2] = { 0 };
         s_pack_a_rows(p, &row, d0, depth, x);
         for (; d + 16 <= depth; d += 16)
-            for (int i = 0; i < 2; i++)
+            for (int i = 0; i < 2; i++, ahead += 256) {
+                verl_fetch_ahead(ahead);
                 s_row_step(x + d / 2, &p->b, first + i * step + d0 + d, &sum[i]);
+            }
         for (; d < depth; d += 2)
             for (int i = 0; i < 2; i++)
                 s_row_pair(x[d / 2], &p->b, first + i * step + d0 + d, d + 1 < depth, &sum[i]);

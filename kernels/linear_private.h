@@ -44,6 +44,14 @@ typedef struct verl_product_area {
 void verl_product_area_f32(const verl_product_t *p, const verl_product_area_t *area);
 void verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area);
 
+// Four lines of the rows that come next: a step of one row over eight outputs reads as much of its own.
+VERL_INLINE void
+verl_fetch_ahead(const char *from)
+{
+    for (int line = 0; line < 4; line++)
+        __builtin_prefetch(from + 64 * line, 0, 2);
+}
+
 // Adds what a tile summed up to C, or sets it: `columns` of the VERL_LANES places.
 VERL_INLINE void
 verl_product_store(float *c, verl_vf sum, const float *bias, int64_t columns, bool add)
