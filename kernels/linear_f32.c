@@ -1,5 +1,5 @@
-// linear_f32.c: an area of a product in f32 arithmetic, over packed panels and a register tile. bf16 weights are widened
-// while they are packed.
+// linear_f32.c: an area of a product in f32 arithmetic, over packed panels and a register tile. bf16 weights are
+// widened while they are packed.
 #include "kernels/linear_private.h"
 
 enum { S_GROUP = 4, S_ROW = VERL_DEPTH + 16 };  // panels packed at once; floats of a packed row of A
@@ -127,8 +127,8 @@ s_pack_columns(const verl_product_t *g, int64_t d0, int64_t depth, int64_t begin
     }
 }
 
-// Rows [begin, begin + rows) of an A whose rows are adjacent, as panels of VERL_TILE_ROWS rows, depth by depth. Eight depths at a
-// time, so that both what is read and what is written stays in the first-level cache.
+// Rows [begin, begin + rows) of an A whose rows are adjacent, as panels of VERL_TILE_ROWS rows, depth by depth. Eight
+// depths at a time, so that both what is read and what is written stays in the first-level cache.
 static void
 s_pack_a_columns(const verl_product_t *g, int64_t d0, int64_t depth, int64_t begin, int64_t rows, float *to)
 {

@@ -6,7 +6,7 @@
 
 enum {
     S_PAIRS = VERL_DEPTH / 2,
-    S_ROWS = 6,                             // of the register tile: 12 accumulators, for gcc keeps these to 16 registers
+    S_ROWS = 6,                             // of the register tile; gcc keeps what it sums up to 16 registers
     S_GROUP = 4,                            // panels packed at once
     S_ROW = S_PAIRS + 16                    // pairs of a packed row of A
 };
