@@ -17,6 +17,7 @@ typedef struct {
     double  busy_ms, jitter_ms;
     int     mode;
     int64_t rows, bytes;
+    verl_strings_t reads;                   // columns that travel to it
     int64_t fail_at, crash_at, hang_at;     // batch ids; -1: never
 } synthetic_t;
 
@@ -26,6 +27,8 @@ static const verl_option_t s_options[] = {
     VERL_CHOICE(synthetic_t, mode, "sleep", "sleep|spin", "whether the time passes asleep or computing"),
     VERL_INT(synthetic_t, rows, 1, 1, 16777216, "rows", "rows of a batch, where the stage is a source"),
     VERL_INT(synthetic_t, bytes, 8, 0, 4294967296, "bytes", "payload of a row"),
+    VERL_OPTION_OF(STRINGS, synthetic_t, reads, "columns from upstream that travel to it; it does not look at them",
+                   .optional = true),
     VERL_INT(synthetic_t, fail_at, -1, -1, 1e15, "batch", "batch at which the handler fails; -1: none"),
     VERL_INT(synthetic_t, crash_at, -1, -1, 1e15, "batch", "batch at which the process dies of a signal; -1: none"),
     VERL_INT(synthetic_t, hang_at, -1, -1, 1e15, "batch", "batch at which the handler never returns; -1: none"),
@@ -152,4 +155,4 @@ VERL_KIND(synthetic,
     .about = "takes a given time and gives a given number of bytes",
     .stages = { { "work", s_work, .about = "works on a batch",
                   .options_size = sizeof(synthetic_t), .options = s_options,
-                  .gives = { "payload:u8[n,bytes]" }, .declare = s_declare } })
+                  .needs = { "*reads" }, .gives = { "payload:u8[n,bytes]" }, .declare = s_declare } })
