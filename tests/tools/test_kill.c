@@ -68,6 +68,16 @@ s_check_checkpoints(const run_t *run, bool killed)
 }
 
 static void
+s_until_logged(const run_t *run, const char *words)
+{
+    for (bool there = false; !there; usleep(2000)) {
+        char *log = run_file(run, "run.log");
+        there = strstr(log, words);
+        free(log);
+    }
+}
+
+static void
 s_check_metrics(const run_t *run)
 {
     char *metrics = run_file(run, "metrics.jsonl"), start[40];
@@ -225,7 +235,7 @@ Test(kill, by_a_signal_saves)
         run_until_steps(&run, 1 + i);
         usleep(s_moment(100000));
         kill(run.pid, SIGINT);
-        run_wait(&run, 15);
+        run_wait(&run, SANITIZED ? 120 : 15);
         cr_assert_eq(run.code, 130, "exit %d: %s", run.code, run.said);
         cr_assert(!run_said(&run, "verl-run: "), "%s", run.said);
         cr_assert(s_check_checkpoints(&run, false) >= 1);
@@ -240,7 +250,8 @@ Test(kill, by_a_second_signal_ends_at_once)
         run_start_after(&run, FILES, RIGHT, SAVES " --set stage.reward.rule=exact");
         run_until_steps(&run, 2);
         kill(run.pid, SIGINT);
-        usleep(5000 + s_moment(50000));
+        s_until_logged(&run, "\"signal\"");   // two at once would be one
+        usleep(s_moment(50000));
         kill(run.pid, SIGINT);
         run_wait(&run, 5);
         cr_assert_eq(run.code, 130, "exit %d: %s", run.code, run.said);
