@@ -1,4 +1,5 @@
-// display.c: see display.h. Which mode, a line a step, JSON lines; the block and the closing paragraph have their files.
+// display.c: see display.h. Which mode, a line a step, JSON lines; the block and the closing paragraph have their
+// files.
 #include "tools/display.h"
 #include <stdlib.h>
 #include <string.h>

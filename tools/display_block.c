@@ -1,8 +1,9 @@
-// display_block.c: the block on a terminal: a line of progress, a line a stage, the reward, held-out figures, an example.
+// display_block.c: the block on a terminal: a line of progress, a line a stage, the reward, held-out figures, an
+// example.
 //
 // It is drawn again in place, in one write, each line over the old one and the rest of it cleared, so that nothing
-// flickers. No line is wider than the terminal; where that has become narrower since, the rows that the old lines take now
-// are counted, so that none of them stays behind.
+// flickers. No line is wider than the terminal; where that has become narrower since, the rows that the old lines take
+// now are counted, so that none of them stays behind.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,8 +133,8 @@ s_draw_reward(drawing_t *self)
     if (!story->rewards_count)
         return;
     verl_text_format(&self->line, "  reward    %6.3f  ", story->rewards[story->rewards_count - 1]);
-    verl_text_curve(&self->line, story->rewards, story->rewards_count, self->columns - 24 < 60 ? self->columns - 24 : 60,
-                    self->display->unicode);
+    int columns = self->columns - 24 < 60 ? self->columns - 24 : 60;
+    verl_text_curve(&self->line, story->rewards, story->rewards_count, columns, self->display->unicode);
     s_end_line(self, VERL_STYLE_PLAIN);
 }
 

@@ -58,8 +58,8 @@ s_print_held_out(const verl_display_t *self)
     for (int i = 0; i < self->story.tracks_count; i++) {
         const verl_track_t *track = &self->story.tracks[i];
         if (track->last_step > track->first_step)
-            fprintf(self->out, "\nHeld-out %s: %.3f before (step %lld), %.3f after (step %lld).", track->name, track->first,
-                    (long long) track->first_step, track->last, (long long) track->last_step);
+            fprintf(self->out, "\nHeld-out %s: %.3f before (step %lld), %.3f after (step %lld).", track->name,
+                    track->first, (long long) track->first_step, track->last, (long long) track->last_step);
         else
             fprintf(self->out, "\nHeld-out %s: %.3f (step %lld).", track->name, track->first,
                     (long long) track->first_step);
@@ -116,7 +116,8 @@ s_print_times(const verl_display_t *self, const verl_run_result_t *result)
         names = width > names ? width : names;
     }
     names = names < 32 ? names : 32;
-    fprintf(self->out, "\n%-*s  batches      busy         waiting for data  weights   worker  blocked\n", names, "stage");
+    fprintf(self->out, "\n%-*s  batches      busy         waiting for data  weights   worker  blocked\n", names,
+            "stage");
     for (int i = 0; i < result->stages_count; i++) {
         const verl_stage_times_t *times = &result->times[i];
         char spent[32], busy[16], data[16], weights[16], worker[16], blocked[16];

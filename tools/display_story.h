@@ -1,5 +1,5 @@
-// display_story.h: what a run has told so far, as far as people are told it again: the reward, the held-out figures, and
-// a few examples from its beginning and its end.
+// display_story.h: what a run has told so far, as far as people are told it again: the reward, the held-out figures,
+// and a few examples from its beginning and its end.
 #ifndef VERL_DISPLAY_STORY_H
 #define VERL_DISPLAY_STORY_H
 #include <jansson.h>

@@ -140,6 +140,14 @@ s_mean(const double *values, int from, int to)
     return count ? sum / count : (double) NAN;
 }
 
+// The i-th point of a curve of so many.
+static double
+s_point(const double *values, int count, int i, int points)
+{
+    long long from = (long long) count * i / points, to = (long long) count * (i + 1) / points;
+    return s_mean(values, (int) from, (int) to);
+}
+
 void
 verl_text_curve(verl_buffer_t *buffer, const double *values, int count, int columns, bool unicode)
 {
@@ -148,12 +156,12 @@ verl_text_curve(verl_buffer_t *buffer, const double *values, int count, int colu
     int points = count < columns ? count : columns;
     double least = INFINITY, most = -INFINITY;
     for (int i = 0; i < points; i++) {
-        double mean = s_mean(values, (int) ((long long) count * i / points), (int) ((long long) count * (i + 1) / points));
+        double mean = s_point(values, count, i, points);
         least = fmin(least, mean);          // fmin and fmax leave NaN aside
         most = fmax(most, mean);
     }
     for (int i = 0; i < points; i++) {
-        double mean = s_mean(values, (int) ((long long) count * i / points), (int) ((long long) count * (i + 1) / points));
+        double mean = s_point(values, count, i, points);
         double share = most > least ? (mean - least) / (most - least) : 0.5;
         int level = isfinite(share) ? (int) (share * 7.999) : 0;
         verl_display_text_add(buffer, !isfinite(mean) ? " " : unicode ? fine[level] : coarse[level]);

@@ -1,5 +1,6 @@
 #!/bin/sh
-# setup.sh: installs the Debian packages that building and testing need, and says which. Does nothing when all are there.
+# setup.sh: installs the Debian packages that building and testing need, and says which. Does nothing when all are
+# there.
 #
 # Works on a bare Debian 12 that has git and make. Uses sudo only where the user is not root.
 set -eu
@@ -49,7 +50,8 @@ export DEBIAN_FRONTEND=noninteractive
 # An index that cannot be renewed is no reason to stop: the one that is there may do.
 $as_root apt-get update -qq > "$log" 2>&1 || echo "setup: apt-get update failed, going on with the package lists that are there"
 # shellcheck disable=SC2086
-if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing > "$log" 2>&1 < /dev/null; then
+if ! $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing \
+    > "$log" 2>&1 < /dev/null; then
     tail -n 15 "$log" >&2
     fail "apt-get could not install$missing: see the lines above"
 fi

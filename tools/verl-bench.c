@@ -15,8 +15,8 @@ struct verl_bench_run {
 static const char s_help[] =
     "usage: verl-bench [--json] [--list] [NAME…]\n"
     "\n"
-    "Measures each promise beside its peer or limit in the same run, and prints name, ours, unit, reference, its value,\n"
-    "ratio (ours / reference). Without a NAME: all of them, which takes a few minutes.\n"
+    "Measures each promise beside its peer or limit in the same run, and prints name, ours, unit, reference, its\n"
+    "value, ratio (ours / reference). Without a NAME: all of them, which takes a few minutes.\n"
     "Exit code: 0 all were measured, 1 one could not be, 2 wrong usage.\n";
 
 // Three figures that count: 0.0123, 1.23, 123, 1234567.
@@ -46,7 +46,8 @@ verl_bench_report(verl_bench_run_t *run, const char *part, double ours, const ch
         free(text);
         json_decref(line);
     } else
-        printf("%-22s %10s %-16s %-44s %10s %7s\n", name, s_figure(ours, figures[0], sizeof figures[0]), unit, reference,
+        printf("%-22s %10s %-16s %-44s %10s %7s\n", name, s_figure(ours, figures[0], sizeof figures[0]), unit,
+               reference,
                s_figure(value, figures[1], sizeof figures[1]),
                isfinite(ratio) ? s_figure(ratio, figures[2], sizeof figures[2]) : "-");
     fflush(stdout);

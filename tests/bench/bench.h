@@ -1,7 +1,8 @@
 // bench.h: what a benchmark is, and what benchmarks share.
 //
-// A benchmark measures a promise beside its peer or its limit, in the same run and in turns with it, so that whatever else
-// the machine does falls on both. One file a benchmark, bench_NAME.c, ends with VERL_BENCH (NAME, …); the build finds it.
+// A benchmark measures a promise beside its peer or its limit, in the same run and in turns with it, so that whatever
+// else the machine does falls on both. One file a benchmark, bench_NAME.c, ends with VERL_BENCH (NAME, …); the build
+// finds it.
 #ifndef VERL_BENCH_H
 #define VERL_BENCH_H
 #include <jansson.h>
@@ -24,16 +25,16 @@ typedef struct verl_bench {
 
 extern const verl_bench_t *const verl_benches[];    // ends with NULL
 
-// One figure: ours beside its reference, both in `unit`. part: what is measured, behind the benchmark's name; "" for the
-// only figure. Printed at once.
+// One figure: ours beside its reference, both in `unit`. part: what is measured, behind the benchmark's name; "" for
+// the only figure. Printed at once.
 void verl_bench_report(verl_bench_run_t *run, const char *part, double ours, const char *unit, const char *reference,
                        double value);
 
 double verl_bench_median(double *values, int count);        // sorts them
 double verl_bench_now(void);                                // seconds, of the monotonic clock
 
-// Runs the two ends of a link, each in a process of its own that has no thread or socket of ours. Both get `argument` and
-// an address that is theirs alone; the first one's result comes back. -1 where one dies or takes over `seconds`.
+// Runs the two ends of a link, each in a process of its own that has no thread or socket of ours. Both get `argument`
+// and an address that is theirs alone; the first one's result comes back. -1 where one dies or takes over `seconds`.
 typedef double (*verl_bench_end_t)(const char *address, void *argument);
 int verl_bench_pair(verl_bench_end_t first, verl_bench_end_t second, void *argument, double seconds, double *ret_result,
                     verl_error_t *error);
@@ -46,7 +47,8 @@ typedef struct verl_bench_child {
 } verl_bench_child_t;
 
 // topology: TOML; settings: NULL-terminated KEY=VALUE, or NULL.
-int     verl_bench_start(verl_bench_child_t *child, const char *topology, const char *const *settings, verl_error_t *error);
+int     verl_bench_start(verl_bench_child_t *child, const char *topology, const char *const *settings,
+                         verl_error_t *error);
 // Waits for its end. Returns the object that `verl-run --json` prints last (decref it), NULL with the reason otherwise.
 json_t *verl_bench_finish(verl_bench_child_t *child, verl_error_t *error);
 // Both.

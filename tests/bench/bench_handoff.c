@@ -28,7 +28,8 @@ s_receive(const char *address, void *argument)
         _exit(1);
     for (int i = 0; i < SAMPLES; i++) {
         double payload[12];
-        if (zmq_recv(router, name, sizeof name, 0) < 0 || zmq_recv(router, payload, sizeof payload, 0) != sizeof payload)
+        if (zmq_recv(router, name, sizeof name, 0) < 0 ||
+            zmq_recv(router, payload, sizeof payload, 0) != (int) sizeof payload)
             _exit(1);
         times[i] = (verl_bench_now() - payload[0]) * 1e6;
     }
@@ -75,4 +76,4 @@ s_handoff(verl_bench_run_t *run, verl_error_t *error)
     return 0;
 }
 
-VERL_BENCH(handoff, "at most 1.5 times a raw message from a handler's return to the start of the next handler", s_handoff)
+VERL_BENCH(handoff, "at most 1.5 times a raw message from a handler's return to the next handler's start", s_handoff)

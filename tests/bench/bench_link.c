@@ -1,7 +1,7 @@
-// Messages a second between two processes: ours with the whole guarantee (numbered, kept until they are done with, credit,
-// duplicates dropped), beside raw libzmq DEALER → ROUTER over ipc with the same payload and none of it. (None: where the
-// sender connects before the receiver binds, or leaves before the last message was read, raw libzmq loses some now and
-// then. So the reference waits at both ends.)
+// Messages a second between two processes: ours with the whole guarantee (numbered, kept until they are done with,
+// credit, duplicates dropped), beside raw libzmq DEALER → ROUTER over ipc with the same payload and none of it. (None:
+// where the sender connects before the receiver binds, or leaves before the last message was read, raw libzmq loses
+// some now and then. So the reference waits at both ends.)
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -68,9 +68,10 @@ s_open(end_t *self, const char *address, int which)
     for (int i = 0; i < 2; i++)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
     self->zmq = zmq_ctx_new();
-    self->endpoint = verl_endpoint_new(self->zmq, (uint64_t) which + 2, self->addresses[which], &handlers, self, &error);
+    uint64_t mine = (uint64_t) which + 2, other = (uint64_t) !which + 2;
+    self->endpoint = verl_endpoint_new(self->zmq, mine, self->addresses[which], &handlers, self, &error);
     usleep(200000);                         // as in a run: all are bound before any connects
-    if (!self->endpoint || verl_endpoint_connect(self->endpoint, (uint64_t) !which + 2, self->addresses[!which], &error))
+    if (!self->endpoint || verl_endpoint_connect(self->endpoint, other, self->addresses[!which], &error))
         _exit(1);
     return self->endpoint;
 }

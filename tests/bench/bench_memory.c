@@ -15,7 +15,8 @@
 static const char s_topology[] =
     "[run]\nname = \"memory\"\nsteps = 20000\n"
     "[stage.source]\nkind = \"synthetic\"\nbytes = 1048576\n"
-    "[stage.sink]\nkind = \"synthetic\"\nbusy_ms = 2\nbytes = 8\nas = { payload = \"other\" }\ndepends_on = [\"source\"]\n";
+    "[stage.sink]\nkind = \"synthetic\"\nbusy_ms = 2\nbytes = 8\n"
+    "as = { payload = \"other\" }\ndepends_on = [\"source\"]\n";
 
 // Private memory of a process, MiB.
 static double

@@ -100,9 +100,10 @@ s_open(party_t *self, const char *address, int which)
     for (int i = 0; i < 2; i++)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
     self->zmq = zmq_ctx_new();
-    self->endpoint = verl_endpoint_new(self->zmq, (uint64_t) which + 2, self->addresses[which], &handlers, self, &error);
+    uint64_t mine = (uint64_t) which + 2, other = (uint64_t) !which + 2;
+    self->endpoint = verl_endpoint_new(self->zmq, mine, self->addresses[which], &handlers, self, &error);
     usleep(200000);                         // as in a run: all are bound before any connects
-    if (!self->endpoint || verl_endpoint_connect(self->endpoint, (uint64_t) !which + 2, self->addresses[!which], &error))
+    if (!self->endpoint || verl_endpoint_connect(self->endpoint, other, self->addresses[!which], &error))
         _exit(1);
 }
 

@@ -1,5 +1,5 @@
-// Stages of 182, 98 and 15 ms in a row: pipelined, a batch costs the slowest of them; one at a time, their sum. From two
-// runs of different length, so that neither start-up nor filling the pipeline counts.
+// Stages of 182, 98 and 15 ms in a row: pipelined, a batch costs the slowest of them; one at a time, their sum. From
+// two runs of different length, so that neither start-up nor filling the pipeline counts.
 #include <stdio.h>
 #include "tests/bench/bench.h"
 

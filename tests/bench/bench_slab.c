@@ -1,5 +1,5 @@
-// A column of 256 MiB is handed over like one of 1.1 KiB (both lie in a slab): what travels is where it is. The maker of
-// the small one computes between two batches as the other one does, which fills its column.
+// A column of 256 MiB is handed over like one of 1.1 KiB (both lie in a slab): what travels is where it is. The maker
+// of the small one computes between two batches as the other one does, which fills its column.
 #include <stdio.h>
 #include "tests/bench/bench.h"
 

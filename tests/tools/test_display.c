@@ -51,8 +51,8 @@ s_text(run_t *run)
 static void
 s_step(run_t *run, int step, double reward, double held_out)
 {
-    json_t *metrics = json_pack("{s:i, s:f, s:f, s:f}", "step", step, "critic/score/mean", reward, "actor/pg_loss", -0.5,
-                                "timing_s/step", 0.25);
+    json_t *metrics = json_pack("{s:i, s:f, s:f, s:f}", "step", step, "critic/score/mean", reward, "actor/pg_loss",
+                                -0.5, "timing_s/step", 0.25);
     if (held_out >= 0)
         json_object_set_new(metrics, "val-core/addition/mean@1", json_real(held_out));
     run->observer.step(run->observer.context, metrics);
