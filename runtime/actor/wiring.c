@@ -223,16 +223,27 @@ verl_host_take_peers(host_t *host, verl_reader_t *reader, verl_error_t *error)
     return 0;
 }
 
+// Before anything of a seat is freed: the last reader of an output makes the host look at all of its seats again.
+static void
+s_let_go(host_t *host)
+{
+    for (int i = 0; i < host->seats_count; i++)
+        for (int j = 0; j < host->seats[i].in_count; j++) {
+            edge_in_t *edge = &host->seats[i].in[j];
+            while (edge->first) {
+                unit_t *unit = edge->first;
+                edge->first = unit->next;
+                verl_unit_free(unit, false);
+            }
+        }
+}
+
 void
 verl_host_unwire(host_t *host)
 {
+    s_let_go(host);
     for (int i = 0; i < host->seats_count; i++) {
         seat_t *seat = &host->seats[i];
-        for (int j = 0; j < seat->in_count; j++)
-            for (unit_t *unit = seat->in[j].first, *next; unit; unit = next) {
-                next = unit->next;
-                verl_unit_free(unit, false);
-            }
         for (int j = 0; j < seat->out_count; j++) {
             free(seat->out[j].channels);
             free(seat->out[j].names);

@@ -244,3 +244,24 @@ Test(run, names_an_actor_that_is_stopped_while_all_wait_for_it)
     cr_assert(run_said(&run, "does not answer"), "%s", run.said);
     run_done(&run);
 }
+
+// Outputs that stages of one actor hand to each other, and that wait for another stage when the run fails, are let go of.
+Test(run, that_fails_lets_go_of_what_waits_in_an_actor)
+{
+    run_t run;
+    run_whole(&run,
+              "[run]\nname = \"queued\"\nsteps = 100\nmax_in_flight = 6\n[actor.m]\nkind = \"synthetic\"\n"
+              "[stage.a]\nactor = \"m\"\ndoes = \"work\"\n"
+              "[stage.b]\nactor = \"m\"\ndoes = \"work\"\ndepends_on = [\"a\"]\nreads = [\"payload\"]\n"
+              "as = { payload = \"b\" }\n"
+              "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 100\nfail_at = 2\ndepends_on = [\"a\"]\n"
+              "as = { payload = \"slow\" }\n"
+              "[stage.d]\nactor = \"m\"\ndoes = \"work\"\ndepends_on = [\"b\", \"slow\"]\nreads = [\"b\"]\n"
+              "as = { payload = \"d\" }\n", "");
+    cr_assert_eq(run.code, 1);
+    cr_assert(run_said(&run, "fail_at names this batch, 2"), "%s", run.said);
+    char *log = run_file(&run, "logs/m.log");
+    cr_assert_str_empty(log);
+    free(log);
+    run_done(&run);
+}
