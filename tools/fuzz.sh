@@ -17,7 +17,7 @@ for fuzzer in "$folder"/fuzz/fuzz_*; do
     [ -d "$seeds" ] || seeds=""
     echo "fuzz: $name for $seconds s"
     # shellcheck disable=SC2086
-    "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -verbosity=0 -print_final_stats=0 "$corpus" $seeds
+    "$fuzzer" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=4096 -verbosity=0 -artifact_prefix="$folder/found-$name-" "$corpus" $seeds
     count=$((count + 1))
 done
 [ "$count" -gt 0 ] || { echo "fuzz: there is no fuzzer in tests/fuzz" >&2; exit 1; }
