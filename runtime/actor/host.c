@@ -119,7 +119,8 @@ s_on_malformed(void *context, const char *reason)
 static int
 s_begin(host_t *host, verl_error_t *error)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, s_on_ping, NULL, s_on_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
+                                                       .ping = s_on_ping, .malformed = s_on_malformed };
     char address[VERL_ADDRESS_BYTES];
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

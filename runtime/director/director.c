@@ -697,7 +697,8 @@ s_view(director_t *self, bool now)
 static int
 s_open(director_t *self, verl_error_t *error)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_tag, NULL, s_on_pong, s_on_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_tag,
+                                                       .pong = s_on_pong, .malformed = s_on_malformed };
     char address[VERL_ADDRESS_BYTES];
     uint64_t random[2];
     if (getrandom(random, sizeof random, 0) != sizeof random)

@@ -281,8 +281,13 @@ typedef struct verl_kind {
     const verl_option_t     *options;       // of the state; with a single stage they may be given in that stage
     verl_stage_kind_t        stages[VERL_MAX_STAGES];
     bool                     keeps_state;   // refuses replicas; saved in checkpoints
+    bool                     external;      // its process is the program that option `command` names (strings), which
+                                            // speaks the protocol itself; the kind is there to be checked
     // All optional. prepare loads what is big; it runs apart from wiring and beside the work of others.
     int  (*prepare)(verl_stage_t *stage);
+    // A stage's first batch is known, and nothing of it was handled yet. `first` > 0: the run goes on from there, so what
+    // an earlier actor left of that batch and later (in a file, say) goes. A kind with this can start at any batch.
+    int  (*start)(verl_stage_t *stage, int64_t first);
     void (*finish)(verl_stage_t *stage);    // accepts half-made state; the run is over or being stopped
     // Published weights: put the current version into out, columns of the kind's own choosing; take the version in.
     // The memory of `in` stays valid until the next call of take_weights or finish.

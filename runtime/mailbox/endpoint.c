@@ -12,8 +12,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/mailbox/outbox.h"
 
-#define TICK_MS         500                 // statuses that changed are told at least that often
-#define IDLE_MS         2000                // longest sleep of a mailbox thread
+#define TICK_MS         20                  // a status that changed is told at the latest after that
+#define IDLE_MS         10000               // longest sleep of a mailbox thread
 #define RESEND_NS       (2 * VERL_S)        // unanswered so long: sent again
 #define RESEND_MAX_NS   (10 * VERL_S)
 #define FRAMES_A_STEP   256                 // read before other duties get their turn
@@ -39,7 +39,8 @@ typedef struct stash {                      // came before its turn
 
 struct verl_inbound {
     verl_inbound_t  *next;
-    peer_t          *peer;
+    atomic_int       refs;                  // the peer's, and those of whoever still has to say that it is done
+    uint64_t         from;
     int64_t          edge, window;
     void            *tag;
     _Atomic uint64_t received, taken, done;
@@ -109,6 +110,8 @@ verl_endpoint_new(void *zmq, uint64_t incarnation, const char *address, const ve
     return self;
 }
 
+static void s_flush_peer(peer_t *peer);
+
 static void
 s_inbound_free(verl_inbound_t *inbound)
 {
@@ -117,7 +120,19 @@ s_inbound_free(verl_inbound_t *inbound)
         free(inbound->stash);
         inbound->stash = next;
     }
-    free(inbound);
+    verl_inbound_release(inbound);
+}
+
+static void
+s_outbound_free(verl_endpoint_t *self, verl_outbound_t *out)
+{
+    while (verl_outbox_count(&out->outbox)) {
+        void *tag = verl_outbox_pop(&out->outbox);
+        if (tag)
+            self->handlers.done(self->context, tag);
+    }
+    verl_outbox_done(&out->outbox);
+    free(out);
 }
 
 static void
@@ -125,13 +140,7 @@ s_peer_free(verl_endpoint_t *self, peer_t *peer)
 {
     for (verl_outbound_t *out = peer->outbound, *next; out; out = next) {
         next = out->next;
-        while (verl_outbox_count(&out->outbox)) {
-            void *tag = verl_outbox_pop(&out->outbox);
-            if (tag)
-                self->handlers.done(self->context, tag);
-        }
-        verl_outbox_done(&out->outbox);
-        free(out);
+        s_outbound_free(self, out);
     }
     for (verl_inbound_t *in = peer->inbound, *next; in; in = next) {
         next = in->next;
@@ -277,7 +286,8 @@ verl_inbound_open(verl_endpoint_t *self, uint64_t from, int64_t edge, int64_t wi
     verl_inbound_t *in = s_inbound_find(peer, edge);
     if (peer && !in && (in = calloc(1, sizeof *in))) {
         in->next = peer->inbound;
-        in->peer = peer;
+        atomic_init(&in->refs, 1);
+        in->from = from;
         in->edge = edge;
         in->window = window;
         in->tag = tag;
@@ -296,13 +306,82 @@ verl_inbound_tag(const verl_inbound_t *inbound)
 uint64_t
 verl_inbound_from(const verl_inbound_t *inbound)
 {
-    return inbound->peer->incarnation;
+    return inbound->from;
+}
+
+uint64_t
+verl_outbound_to(const verl_outbound_t *outbound)
+{
+    return outbound->peer->incarnation;
 }
 
 int64_t
 verl_inbound_edge(const verl_inbound_t *inbound)
 {
     return inbound->edge;
+}
+
+verl_inbound_t *
+verl_inbound_hold(verl_inbound_t *inbound)
+{
+    atomic_fetch_add(&inbound->refs, 1);
+    return inbound;
+}
+
+void
+verl_inbound_release(verl_inbound_t *inbound)
+{
+    if (atomic_fetch_sub(&inbound->refs, 1) == 1)
+        free(inbound);
+}
+
+// A peer without channels is forgotten.
+static peer_t *
+s_unlink_idle(verl_endpoint_t *self, peer_t *peer)
+{
+    peer_t **link = &self->peers;
+    if (peer->inbound || peer->outbound)
+        return NULL;
+    while (*link != peer)
+        link = &(*link)->next;
+    *link = peer->next;
+    return peer;
+}
+
+void
+verl_outbound_close(verl_outbound_t *out)
+{
+    verl_endpoint_t *self = out->peer->endpoint;
+    verl_outbound_t **link = &out->peer->outbound;
+    pthread_mutex_lock(&self->lock);
+    while (*link != out)
+        link = &(*link)->next;
+    *link = out->next;
+    s_flush_peer(out->peer);
+    peer_t *idle = s_unlink_idle(self, out->peer);
+    pthread_mutex_unlock(&self->lock);
+    s_outbound_free(self, out);
+    if (idle)
+        s_peer_free(self, idle);
+}
+
+void
+verl_inbound_close(verl_endpoint_t *self, verl_inbound_t *in)
+{
+    pthread_mutex_lock(&self->lock);
+    peer_t *peer = s_peer(self, in->from);
+    verl_inbound_t **link = peer ? &peer->inbound : NULL;
+    while (link && *link && *link != in)
+        link = &(*link)->next;
+    bool open = link && *link;
+    if (open)
+        *link = in->next;
+    peer_t *idle = open ? s_unlink_idle(self, peer) : NULL;
+    pthread_mutex_unlock(&self->lock);
+    if (open)
+        s_inbound_free(in);
+    if (idle)
+        s_peer_free(self, idle);
 }
 
 // --- sending: all under the lock ----------------------------------------------------------------------------------
@@ -331,6 +410,13 @@ s_put(peer_t *peer, const char *bytes, size_t size)
         s_flush_peer(peer);
 }
 
+static void
+s_trace(verl_endpoint_t *self, const verl_message_t *message)
+{
+    if (self->handlers.trace)
+        self->handlers.trace(self->context, message);
+}
+
 // Sends what is numbered, kept and within the limit, from seq `from` on.
 static void
 s_send_from(verl_outbound_t *out, uint64_t from)
@@ -350,25 +436,56 @@ s_send_from(verl_outbound_t *out, uint64_t from)
     }
 }
 
-int
-verl_outbound_send(verl_outbound_t *out, const verl_message_t *message, void *tag)
+static int
+s_send(verl_endpoint_t *self, verl_outbound_t *out, const verl_message_t *message, void *tag)
 {
-    verl_endpoint_t *self = out->peer->endpoint;
     verl_message_t numbered = *message;
-    pthread_mutex_lock(&self->lock);
     numbered.type = VERL_MESSAGE_DATA;
     numbered.edge = out->edge;
     numbered.from = self->incarnation;
     numbered.to = out->peer->incarnation;
     numbered.seq = out->last + 1;
     verl_buffer_clear(&self->scratch);
-    int failed = verl_message_write(&self->scratch, &numbered) ||
-                 verl_outbox_push(&out->outbox, self->scratch.data, self->scratch.size, tag);
-    if (!failed) {
-        out->last++;
-        if (out->sent + 1 == out->last)
-            s_send_from(out, out->last);
+    if (verl_message_write(&self->scratch, &numbered) ||
+        verl_outbox_push(&out->outbox, self->scratch.data, self->scratch.size, tag))
+        return -1;
+    out->last++;
+    if (out->sent + 1 == out->last)
+        s_send_from(out, out->last);
+    if (out->edge < 0)
+        s_trace(self, &numbered);
+    return 0;
+}
+
+int
+verl_outbound_send(verl_outbound_t *out, const verl_message_t *message, void *tag)
+{
+    verl_endpoint_t *self = out->peer->endpoint;
+    pthread_mutex_lock(&self->lock);
+    int failed = s_send(self, out, message, tag);
+    pthread_mutex_unlock(&self->lock);
+    return failed;
+}
+
+int
+verl_outbound_inherit(verl_outbound_t *out, verl_outbound_t *from)
+{
+    verl_endpoint_t *self = out->peer->endpoint;
+    int failed = 0;
+    pthread_mutex_lock(&self->lock);
+    while (!failed && verl_outbox_count(&from->outbox)) {
+        size_t size;
+        verl_reader_t reader;
+        verl_message_t message;
+        const char *bytes = verl_outbox_at(&from->outbox, 0, &size);
+        verl_reader_init(&reader, bytes, size);
+        failed = verl_message_read(&reader, &message, NULL);
+        void *tag = failed ? NULL : from->outbox.entries[from->outbox.first & (from->outbox.entries_room - 1)].tag;
+        if (!failed && !(failed = s_send(self, out, &message, tag)))
+            verl_outbox_pop(&from->outbox);
     }
+    from->done = from->last;
+    s_flush_peer(out->peer);
     pthread_mutex_unlock(&self->lock);
     return failed ? -1 : 0;
 }
@@ -399,6 +516,7 @@ s_put_message(verl_endpoint_t *self, peer_t *peer, verl_message_t *message)
     verl_buffer_clear(&self->scratch);
     if (verl_message_write(&self->scratch, message) == 0)
         s_put(peer, self->scratch.data, self->scratch.size);
+    s_trace(self, message);
 }
 
 int
@@ -436,14 +554,14 @@ s_untold(const verl_inbound_t *in)
 }
 
 static void
-s_tell(verl_endpoint_t *self, verl_inbound_t *in)
+s_tell(verl_endpoint_t *self, peer_t *peer, verl_inbound_t *in)
 {
     in->repeat = false;
     in->told_received = atomic_load(&in->received);
     in->told_taken = atomic_load(&in->taken);
     in->told_done = atomic_load(&in->done);
     in->changed_at = 0;
-    s_put_message(self, in->peer,
+    s_put_message(self, peer,
                   &(verl_message_t) { .type = VERL_MESSAGE_STATUS, .edge = in->edge, .seq = in->told_received,
                                       .revision = (int64_t) in->told_taken + in->window,
                                       .batch = (int64_t) in->told_done, .parts = 1 });
@@ -458,7 +576,7 @@ verl_endpoint_acknowledge(verl_endpoint_t *self, bool urgent)
         for (verl_inbound_t *in = peer->inbound; in; in = in->next) {
             bool used_up = (int64_t) (atomic_load(&in->taken) - in->told_taken) * 4 >= in->window;
             if ((urgent && s_untold(in)) || used_up) {
-                s_tell(self, in);
+                s_tell(self, peer, in);
                 told = true;
             }
         }
@@ -470,6 +588,13 @@ verl_endpoint_acknowledge(verl_endpoint_t *self, bool urgent)
 
 // --- receiving: the mailbox thread --------------------------------------------------------------------------------
 
+static void
+s_malformed(const verl_endpoint_t *self, const char *reason)
+{
+    if (self->handlers.malformed)
+        self->handlers.malformed(self->context, reason);
+}
+
 static int
 s_deliver(verl_endpoint_t *self, verl_inbound_t *in, const verl_message_t *message)
 {
@@ -477,7 +602,7 @@ s_deliver(verl_endpoint_t *self, verl_inbound_t *in, const verl_message_t *messa
     atomic_store(&in->received, message->seq);
     if (self->handlers.message(self->context, in, message, &error) == 0)
         return 0;
-    self->handlers.malformed(self->context, error.text);
+    s_malformed(self, error.text);
     return -1;
 }
 
@@ -596,7 +721,7 @@ s_on_frame(verl_endpoint_t *self, const char *bytes, size_t size)
     verl_reader_init(&reader, bytes, size);
     while (verl_reader_left(&reader)) {
         if (verl_message_read(&reader, &message, &error)) {
-            self->handlers.malformed(self->context, error.text);
+            s_malformed(self, error.text);
             return;
         }
         peer_t *peer = message.to == self->incarnation ? s_peer(self, message.from) : NULL;
@@ -652,7 +777,7 @@ s_heartbeat(verl_endpoint_t *self)
             if (!in->changed_at)
                 in->changed_at = now;
             else if (now - in->changed_at >= TICK_MS * VERL_MS) {
-                s_tell(self, in);
+                s_tell(self, peer, in);
                 tell = true;
             }
         }
@@ -678,7 +803,7 @@ verl_endpoint_step(verl_endpoint_t *self, int fd, int timeout_ms)
     while (frames < FRAMES_A_STEP && s_receive(self))
         frames++;
     int wait = s_heartbeat(self);
-    if (frames == FRAMES_A_STEP)
+    if (frames)
         wait = 0;
     else if (timeout_ms >= 0 && timeout_ms < wait)
         wait = timeout_ms;

@@ -28,8 +28,11 @@ typedef struct verl_endpoint_handlers {
     // Optional. A party asks what the worker does: write the body of the answer. / An answer came.
     void (*ping)(void *context, verl_buffer_t *body);
     void (*pong)(void *context, const verl_message_t *message);
-    // Something came that cannot be believed.
+    // Optional. Something came that cannot be believed.
     void (*malformed)(void *context, const char *reason);
+    // Optional. A message of this party's own making goes out: a status, a ping, an answer, or one of an edge below 0 (the
+    // sender of data has more to tell of it). Called by whoever sends, under the endpoint's lock: it must not call back.
+    void (*trace)(void *context, const verl_message_t *message);
 } verl_endpoint_handlers_t;
 
 // Binds `address` ("ipc://@name"). zmq is a libzmq context of this process, borrowed.
@@ -45,13 +48,24 @@ int verl_endpoint_connect(verl_endpoint_t *endpoint, uint64_t incarnation, const
 void verl_endpoint_disconnect(verl_endpoint_t *endpoint, uint64_t incarnation);
 
 // Channels. `window`: messages that the receiver lets come before it takes the first (credit); both ends name the same.
-// Both return the channel that is there already if there is one, and NULL without memory or peer. They live as long as
-// their peer. Inbound channels are opened by the mailbox thread, or before it begins.
+// Both return the channel that is there already if there is one, and NULL without memory or peer. They live until
+// they are closed, or their peer is. Inbound channels are opened by the mailbox thread, or before it begins.
 verl_outbound_t *verl_outbound_open(verl_endpoint_t *endpoint, uint64_t to, int64_t edge, int64_t window);
 verl_inbound_t  *verl_inbound_open(verl_endpoint_t *endpoint, uint64_t from, int64_t edge, int64_t window,
                                    void *tag);
 void    *verl_inbound_tag(const verl_inbound_t *inbound);
 uint64_t verl_inbound_from(const verl_inbound_t *inbound);
+uint64_t verl_outbound_to(const verl_outbound_t *outbound);
+// Whoever may still say `done` after the channel is closed holds it meanwhile.
+verl_inbound_t *verl_inbound_hold(verl_inbound_t *inbound);
+void            verl_inbound_release(verl_inbound_t *inbound);
+// Closes a channel, and with the last one the connection to its peer. What was kept comes back by `done`. By the mailbox
+// thread, when nobody sends on it any more.
+void verl_outbound_close(verl_outbound_t *outbound);
+void verl_inbound_close(verl_endpoint_t *endpoint, verl_inbound_t *inbound);
+// The receiver of `from` is gone and that of `outbound` takes its place: it gets all that was kept, numbered anew. Returns
+// -1 without memory.
+int  verl_outbound_inherit(verl_outbound_t *outbound, verl_outbound_t *from);
 int64_t  verl_inbound_edge(const verl_inbound_t *inbound);
 
 // Queues one message (fields type, edge, from, to, seq are filled in; the body is copied). It goes out with the next

@@ -63,7 +63,8 @@ s_on_malformed(void *context, const char *reason)
 static verl_endpoint_t *
 s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, NULL, NULL, s_on_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
+                                                       .malformed = s_on_malformed };
     verl_error_t error = { "" };
     for (int i = 0; i < 2; i++)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);

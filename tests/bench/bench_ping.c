@@ -95,7 +95,9 @@ s_on_ping(void *context, verl_buffer_t *body)
 static void
 s_open(party_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, s_on_ping, s_on_pong, s_on_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
+                                                       .ping = s_on_ping, .pong = s_on_pong,
+                                                       .malformed = s_on_malformed };
     verl_error_t error = { "" };
     for (int i = 0; i < 2; i++)
         snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);

@@ -63,7 +63,8 @@ s_on_malformed(void *context, const char *reason)
     side->malformed++;
 }
 
-static const verl_endpoint_handlers_t s_handlers = { s_on_message, s_on_done, s_on_ping, s_on_pong, s_on_malformed };
+static const verl_endpoint_handlers_t s_handlers = { .message = s_on_message, .done = s_on_done, .ping = s_on_ping,
+                                                     .pong = s_on_pong, .malformed = s_on_malformed };
 
 static void
 s_side(pair_t *pair, side_t *side, uint64_t incarnation)
