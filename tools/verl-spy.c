@@ -1,0 +1,110 @@
+// verl-spy: watches a live run: its messages, its stages, one batch's way, where the time goes.
+//
+// A table of subcommands, each in a file of its own; without one of their words it follows the run's messages.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/limits.h"
+#include "tools/spy.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
+
+// To add one: a line here, its function in spy.h and spy_WORD.c.
+static const verl_spy_command_t s_commands[] = {
+    { NULL, NULL, NULL, NULL },
+};
+
+static const char s_about[] =
+    "usage: verl-spy [options] [COMMAND …]\n"
+    "\n"
+    "Watches a live run of this user without touching it: what cannot be taken in time is dropped here, and counted.\n"
+    "\n";
+
+static const char s_common[] =
+    "\n"
+    "options of all:\n"
+    "  --run DIR     the directory of the run (default: the newest live run of this user)\n"
+    "  --json        one JSON object a line\n"
+    "  --timeout S   end after S seconds\n"
+    "  --quiet       no remarks and no closing summary\n"
+    "  --version, --help\n"
+    "\n"
+    "Exit code: 0 done, 1 the run is gone or an assertion failed, 2 usage.\n";
+
+static int
+s_help(void)
+{
+    fputs(s_about, stdout);
+    for (const verl_spy_command_t *command = s_commands; command->word; command++) {
+        int length = printf("  verl-spy %s %s", command->word, command->arguments);
+        printf("%*s%s\n", length < 44 ? 44 - length : 2, "", command->about);
+    }
+    fputs(s_common, stdout);
+    return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : EXIT_DONE;
+}
+
+static const verl_spy_command_t *
+s_find(const char *word)
+{
+    for (const verl_spy_command_t *command = s_commands; command->word; command++)
+        if (strcmp(command->word, word) == 0)
+            return command;
+    return NULL;
+}
+
+// Takes one common option. Returns 1 where it was one, 0 where not, -1 where it is wrong.
+static int
+s_common_option(int count, char **words, int *at, verl_spy_options_t *options)
+{
+    bool missing = false;
+    const char *value;
+    char *end;
+    if (strcmp(words[*at], "--json") == 0) {
+        options->json = true;
+    } else if (strcmp(words[*at], "--quiet") == 0) {
+        options->quiet = true;
+    } else if ((value = verl_spy_value(count, words, at, "--run", &missing))) {
+        options->run = value;
+    } else if ((value = verl_spy_value(count, words, at, "--timeout", &missing))) {
+        options->timeout = strtod(value, &end);
+        if (end == value || *end || !(options->timeout > 0 && options->timeout <= 1e9)) {
+            verl_spy_usage("verl-spy", "--timeout is a number of seconds above 0, not '%s'", value);
+            return -1;
+        }
+    } else if (missing) {
+        verl_spy_usage("verl-spy", "%s needs a value", words[*at]);
+        return -1;
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+int
+main(int count, char **words)
+{
+    verl_spy_options_t options = { 0 };
+    const verl_spy_command_t *command = NULL;
+    int left = 1;
+    for (int i = 1; i < count; i++) {
+        int taken = s_common_option(count, words, &i, &options);
+        if (taken < 0)
+            return EXIT_WRONG;
+        if (taken)
+            continue;
+        if (!command && left == 1 && (command = s_find(words[i])))
+            continue;
+        if (!command && (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0))
+            return s_help();
+        if (strcmp(words[i], "--version") == 0)
+            return printf("verl-spy %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
+        words[left++] = words[i];
+    }
+    verl_limits_widen();
+    words[left] = NULL;
+    if (!command)
+        return verl_spy_usage("verl-spy", "no command is named");
+    words[0] = (char *) (uintptr_t) command->word;
+    return command->run(left, words, &options);
+}
