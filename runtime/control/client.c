@@ -1,0 +1,256 @@
+// client.c: see client.h.
+#include "runtime/control/client.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zmq.h>
+#include "runtime/base/clock.h"
+#include "runtime/control/found.h"
+#include "runtime/control/server.h"
+
+#define ANSWER_MOST (64 << 20)              // bytes
+#define LAST_MS     50                      // for what a run said just before it ended to come through
+
+struct verl_client {
+    verl_found_t      run;
+    void             *zmq, *dealer;
+    int               interrupt_fd;
+    json_int_t        id;                   // of the question that is open
+    verl_client_why_t why;
+};
+
+static void *
+s_fail(verl_client_t *self, verl_client_why_t why)
+{
+    self->why = why;
+    return NULL;
+}
+
+static int
+s_connect(verl_client_t *self, bool change, verl_error_t *error)
+{
+    int none = 0, reconnect = 20;
+    int64_t most = ANSWER_MOST;
+    self->zmq = zmq_ctx_new();
+    self->dealer = self->zmq ? zmq_socket(self->zmq, ZMQ_DEALER) : NULL;
+    if (!self->dealer)
+        return verl_error_set(error, "cannot make a socket: %s", zmq_strerror(zmq_errno()));
+    zmq_setsockopt(self->dealer, ZMQ_LINGER, &none, sizeof none);
+    zmq_setsockopt(self->dealer, ZMQ_RECONNECT_IVL, &reconnect, sizeof reconnect);
+    zmq_setsockopt(self->dealer, ZMQ_MAXMSGSIZE, &most, sizeof most);
+    const char *address = change ? self->run.change : self->run.watch;
+    if (zmq_connect(self->dealer, address))
+        return verl_error_set(error, "cannot connect to %s: %s", address, zmq_strerror(zmq_errno()));
+    return 0;
+}
+
+verl_client_t *
+verl_client_open(const char *run_directory, bool change, verl_error_t *error)
+{
+    verl_client_t *self = calloc(1, sizeof *self);
+    if (!self) {
+        verl_error_set(error, "out of memory");
+        return NULL;
+    }
+    self->run.pid_fd = self->interrupt_fd = -1;
+    if (verl_found_open(&self->run, run_directory, error) || s_connect(self, change, error))
+        verl_client_close(&self);
+    return self;
+}
+
+void
+verl_client_close(verl_client_t **client_p)
+{
+    verl_client_t *self = *client_p;
+    if (!self)
+        return;
+    *client_p = NULL;
+    if (self->dealer)
+        zmq_close(self->dealer);
+    if (self->zmq)
+        zmq_ctx_term(self->zmq);
+    verl_found_done(&self->run);
+    free(self);
+}
+
+// --- asking -------------------------------------------------------------------------------------------------------
+
+static int
+s_send(verl_client_t *self, json_t *request, verl_error_t *error)
+{
+    json_object_set_new(request, "id", json_integer(++self->id));
+    char *text = json_dumps(request, JSON_COMPACT);
+    json_decref(request);
+    size_t size = text ? strlen(text) : 0;
+    int failed = 0;
+    if (!text)
+        failed = verl_error_set(error, "the request cannot be written as JSON: it is to be UTF-8");
+    else if (size > VERL_CONTROL_REQUEST_BYTES)
+        failed = verl_error_set(error, "the request has %zu bytes: at most %d go to a run at once", size,
+                                VERL_CONTROL_REQUEST_BYTES);
+    else if (zmq_send(self->dealer, text, size, ZMQ_DONTWAIT) < 0)
+        failed = verl_error_set(error, "the request cannot be sent: %s", zmq_strerror(zmq_errno()));
+    free(text);
+    return failed;
+}
+
+// Waits for the socket. Milliseconds, -1: for ever.
+static verl_client_why_t
+s_wait(const verl_client_t *self, int64_t timeout_ms)
+{
+    zmq_pollitem_t items[] = {
+        { .socket = self->dealer, .events = ZMQ_POLLIN },
+        { .fd = self->run.pid_fd, .events = ZMQ_POLLIN },
+        { .fd = self->interrupt_fd, .events = ZMQ_POLLIN },
+    };
+    int got = zmq_poll(items, self->interrupt_fd >= 0 ? 3 : 2, timeout_ms);
+    if (got > 0 && !items[0].revents && items[1].revents)
+        got = zmq_poll(items, 1, LAST_MS) > 0 ? 1 : -2;
+    if (got > 0 && items[0].revents)
+        return VERL_CLIENT_ANSWERED;
+    return got == -2 ? VERL_CLIENT_ENDED : got > 0 ? VERL_CLIENT_INTERRUPTED : VERL_CLIENT_LATE;
+}
+
+// One answer, of whatever number of frames. NULL without a sentence: none is there.
+static json_t *
+s_receive(verl_client_t *self, verl_error_t *error)
+{
+    json_t *answer = NULL;
+    zmq_msg_t frame;
+    zmq_msg_init(&frame);
+    if (zmq_msg_recv(&frame, self->dealer, ZMQ_DONTWAIT) >= 0) {
+        answer = zmq_msg_more(&frame) ? NULL : json_loadb(zmq_msg_data(&frame), zmq_msg_size(&frame), 0, NULL);
+        while (zmq_msg_more(&frame) && zmq_msg_recv(&frame, self->dealer, ZMQ_DONTWAIT) >= 0) {
+        }
+        if (!json_is_object(answer)) {
+            json_decref(answer);
+            answer = NULL;
+            verl_error_set(error, "the run in %s answers with something that is no JSON object", self->run.directory);
+        }
+    }
+    zmq_msg_close(&frame);
+    return answer;
+}
+
+// Of this question, and with something in it?
+static bool
+s_concerns(const verl_client_t *self, const json_t *answer)
+{
+    const json_t *id = json_object_get(answer, "id");
+    if (!json_is_integer(id) || json_integer_value(id) != self->id)
+        return false;
+    return json_object_size(answer) > 2 || !json_is_true(json_object_get(answer, "more"));
+}
+
+static json_t *
+s_until(verl_client_t *self, int timeout_ms, verl_error_t *error)
+{
+    int64_t until = verl_now() + (int64_t) timeout_ms * VERL_MS;
+    for (;;) {
+        json_t *answer = s_receive(self, error);
+        if (answer && s_concerns(self, answer)) {
+            self->why = VERL_CLIENT_ANSWERED;
+            return answer;
+        }
+        bool passed = answer != NULL;
+        json_decref(answer);
+        if (error->text[0])
+            return s_fail(self, VERL_CLIENT_FAILED);
+        int64_t left = timeout_ms < 0 ? -1 : (until - verl_now() + VERL_MS - 1) / VERL_MS;
+        verl_client_why_t why = passed ? VERL_CLIENT_ANSWERED : s_wait(self, timeout_ms < 0 ? -1 : left > 0 ? left : 0);
+        if (why == VERL_CLIENT_ENDED)
+            verl_error_set(error, "the run in %s ended (process %d)", self->run.directory, (int) self->run.pid);
+        else if (why == VERL_CLIENT_INTERRUPTED)
+            verl_error_set(error, "interrupted");
+        else if (why == VERL_CLIENT_LATE && timeout_ms >= 0 && verl_now() >= until)
+            verl_error_set(error, "the run in %s did not answer within %g s", self->run.directory,
+                           (double) timeout_ms / 1000);
+        if (error->text[0])
+            return s_fail(self, why);
+    }
+}
+
+json_t *
+verl_client_ask(verl_client_t *self, json_t *request, int timeout_ms, verl_error_t *error)
+{
+    verl_error_t why = { "" };
+    json_t *answer = NULL;
+    if (!json_is_object(request)) {
+        json_decref(request);
+        verl_error_set(&why, "out of memory");
+        self->why = VERL_CLIENT_FAILED;
+    } else if (s_send(self, request, &why))
+        self->why = VERL_CLIENT_FAILED;
+    else
+        answer = s_until(self, timeout_ms, &why);
+    if (!answer)
+        verl_error_set(error, "%s", why.text);
+    return answer;
+}
+
+json_t *
+verl_client_next(verl_client_t *self, int timeout_ms, verl_error_t *error)
+{
+    verl_error_t why = { "" };
+    json_t *answer = s_until(self, timeout_ms, &why);
+    if (!answer)
+        verl_error_set(error, "%s", why.text);
+    return answer;
+}
+
+// --- looking ------------------------------------------------------------------------------------------------------
+
+const char *
+verl_client_refusal(const json_t *answer)
+{
+    const json_t *error = json_object_get(answer, "error");
+    return json_is_string(error) ? json_string_value(error) : error ? "it cannot be done" : NULL;
+}
+
+bool
+verl_client_more(const json_t *answer)
+{
+    return json_is_true(json_object_get(answer, "more"));
+}
+
+verl_client_why_t
+verl_client_why(const verl_client_t *self)
+{
+    return self->why;
+}
+
+void
+verl_client_interrupt_by(verl_client_t *self, int fd)
+{
+    self->interrupt_fd = fd;
+}
+
+const char *
+verl_client_directory(const verl_client_t *self)
+{
+    return self->run.directory;
+}
+
+pid_t
+verl_client_pid(const verl_client_t *self)
+{
+    return self->run.pid;
+}
+
+void *
+verl_client_socket(const verl_client_t *self)
+{
+    return self->dealer;
+}
+
+int
+verl_client_pid_fd(const verl_client_t *self)
+{
+    return self->run.pid_fd;
+}
+
+void *
+verl_client_zmq(const verl_client_t *self)
+{
+    return self->zmq;
+}
