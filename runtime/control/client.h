@@ -18,14 +18,14 @@ typedef enum {
     VERL_CLIENT_FAILED,                     // out of memory, too big a request, an answer that is none
 } verl_client_why_t;
 
-// To the run in `run_directory`, or as verl_found_open says where it is NULL; by its socket for changes, or for watching.
-// NULL with the reason. VERL_CLIENT_ENDED is not known here: a run may end at any moment.
+// To the run in `run_directory`, or as verl_found_open says where it is NULL; by its socket for changes, or for
+// watching. NULL with the reason.
 verl_client_t *verl_client_open(const char *run_directory, bool change, verl_error_t *error);
 void           verl_client_close(verl_client_t **client_p);
 
 // Sends a request ("id" is added; taken) and waits for the first answer to it. What was asked before is no longer
-// listened to. timeout_ms -1: as long as the run lives. The answer may say {"error": …}, which is the run's; NULL with a
-// sentence is ours.
+// listened to. timeout_ms -1: as long as the run lives. The answer may be the run's {"error": …}; NULL with a sentence
+// is ours.
 json_t *verl_client_ask(verl_client_t *client, json_t *request, int timeout_ms, verl_error_t *error);
 // The next answer to the same request; there is one where the last had "more". Mere signs of life are passed over.
 json_t *verl_client_next(verl_client_t *client, int timeout_ms, verl_error_t *error);

@@ -1,5 +1,5 @@
-// found.c: see found.h. A run lives while its lock is held and the process that its control.json names is there. The lock
-// is tried only where that process lives, so that nobody who is just beginning finds it taken by us.
+// found.c: see found.h. A run lives while its lock is held and the process that its control.json names is there. The
+// lock is tried only where that process lives, so that nobody who is just beginning finds it taken by us.
 #include "runtime/control/found.h"
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 // server.h: how a run is spoken to while it lives: two sockets, one to watch it and one to change it, each request one
-// frame of JSON, each answer too. Whoever asks can neither stop nor slow the run: what a client does not read is its loss.
+// frame of JSON, each answer too. Nobody who asks can stop or slow the run: what a client does not read is its loss.
 //
 // The names of the sockets are in RUNDIR/control.json; only the run's user is admitted. Everything here is called by one
 // thread, the director's, and nothing blocks.
