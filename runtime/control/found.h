@@ -15,8 +15,8 @@ typedef struct verl_found {
 } verl_found_t;
 
 // The run in `directory`. NULL: $VERL_RUN_DIR; where that is not set, the newest run of this user that lives, of those
-// in runs/ here and those whose verl-run this user can see. Waits up to 2 s for a named one that is just starting. 0, or
-// -1 with what is there instead.
+// in runs/ here and those whose verl-run this user can see. Waits up to 2 s for a named one that is just starting.
+// Returns 0, or -1 with what is there instead.
 int  verl_found_open(verl_found_t *found, const char *directory, verl_error_t *error);
 void verl_found_done(verl_found_t *found);
 #endif

@@ -1,8 +1,8 @@
 // server.h: how a run is spoken to while it lives: two sockets, one to watch it and one to change it, each request one
 // frame of JSON, each answer too. Nobody who asks can stop or slow the run: what a client does not read is its loss.
 //
-// The names of the sockets are in RUNDIR/control.json; only the run's user is admitted. Everything here is called by one
-// thread, the director's, and nothing blocks.
+// The names of the sockets are in RUNDIR/control.json; only the run's user is admitted. Everything here is called by
+// one thread, the director's, and nothing blocks.
 #ifndef VERL_CONTROL_SERVER_H
 #define VERL_CONTROL_SERVER_H
 #include <jansson.h>

@@ -99,7 +99,7 @@ s_compare_actor(verl_difference_box_t *self, verl_change_item_t *item, const ver
     item->keys_count = keys.count;
 }
 
-// --- stages -----------------------------------------------------------------------------------------------------------
+// --- stages --------------------------------------------------------------------------------------------------------
 
 static void
 s_compare_stage(verl_difference_box_t *self, verl_change_item_t *item, const verl_plan_stage_t *after)

@@ -98,7 +98,7 @@ verl_differ_options(verl_keys_t *keys, const verl_value_t *before, const verl_va
             s_values(keys, after->keys[i], NULL, &after->items[i]);
 }
 
-// --- of a stage -------------------------------------------------------------------------------------------------------
+// --- of a stage ----------------------------------------------------------------------------------------------------
 
 static void
 s_depends(verl_keys_t *keys, const verl_plan_t *old_plan, const verl_plan_stage_t *before, const verl_plan_t *new_plan,

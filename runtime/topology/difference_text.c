@@ -134,7 +134,7 @@ verl_difference_brief(const verl_difference_t *self, char *text, size_t size)
         if (!s_gone_with_actor(self, stage))
             s_say(&words, "removed stage %s", stage);
     }
-    for (int i = 0; i < self->run_count; i++)
+    for (int i = 0; words.count == 0 && i < self->run_count; i++)   // else it only follows from the rest
         s_say(&words, "set run.%s=%s", self->run[i].key, self->run[i].after);
     if (words.count == 0)
         s_say(&words, "nothing changed");

@@ -101,13 +101,17 @@ verl_value_print_key(FILE *out, const char *key)
         verl_value_print_string(out, key);
 }
 
-// The shortest digits that read back as the same number, always with a point or an exponent.
+// The shortest digits that read back as the same number, always with a point or an exponent; 60.0 rather than 6e+01.
 static void
 s_print_real(FILE *out, double value)
 {
     char text[40];
     if (isnan(value) || isinf(value)) {
         fputs(isnan(value) ? "nan" : value < 0 ? "-inf" : "inf", out);
+        return;
+    }
+    if (fabs(value) < 1e6 && value == nearbyint(value) && value != 0) {
+        fprintf(out, "%.1f", value);
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
