@@ -9,7 +9,7 @@ set -eu
 tools="cc:build-essential c++:build-essential cmake:cmake ninja:ninja-build pkg-config:pkg-config python3:python3"
 # What is linked: the development packages, as cmake/VerlDependencies.cmake looks for them.
 libraries="libzmq3-dev libczmq-dev libmsgpack-dev libjansson-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev
-libdnnl-dev libcriterion-dev"
+libdnnl-dev liblua5.4-dev libcriterion-dev"
 
 fail() {
     echo "setup: $*" >&2
