@@ -1,0 +1,64 @@
+// inject.h: what the commands of verl-inject share: their options, how a change is written as a fragment, how a run is
+// asked for it, and what is shown of its answers.
+//
+// A command gets its own words, the common options already taken out; words[0] is its name. It returns the exit code of
+// the program.
+#ifndef VERL_INJECT_H
+#define VERL_INJECT_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "runtime/base/error.h"
+#include "runtime/control/client.h"
+
+enum { INJECT_DONE = 0, INJECT_FAILED = 1, INJECT_WRONG = 2, INJECT_INTERRUPTED = 130 };
+
+typedef struct verl_inject_options {
+    const char *run;                        // --run DIR; NULL: the newest run of this user that lives
+    bool        json;                       // --json: one object a line
+    bool        plan;                       // --plan: only show what would change
+    bool        now;                        // --now: end what is replaced at once
+    int64_t     at;                         // --at BATCH; -1: as soon as it can be
+    double      timeout;                    // --timeout S; 0: none was given
+} verl_inject_options_t;
+
+typedef struct verl_inject_command {
+    const char *word;                       // on the command line
+    int       (*run)(int count, char **words, const verl_inject_options_t *options);
+    const char *arguments;                  // behind the word, as the usage shows them
+    const char *about;                      // one sentence without a full stop
+} verl_inject_command_t;
+
+// The commands, in inject_changes.c and inject_states.c.
+int verl_inject_apply(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_swap(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_remove(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_set(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_pause(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_resume(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_list(int count, char **words, const verl_inject_options_t *options);
+
+// inject_fragment.c. Texts are malloc'ed; NULL with a sentence.
+// "lr=5e-6" under "stage.update" as a line of TOML: stage.update.lr = 5e-6. The value is TOML, or a bare word: a string.
+char *verl_inject_line(const char *section, const char *assignment, verl_error_t *error);
+// A name as a key of TOML: quoted where it has to be.
+char *verl_inject_key(const char *name);
+// A whole file, "-": standard input; at most 1 MiB of UTF-8.
+char *verl_inject_read(const char *path, verl_error_t *error);
+
+// inject_talk.c.
+// The conversation with a run, which a signal (SIGINT, SIGTERM) interrupts. NULL with the reason on stderr.
+verl_client_t *verl_inject_open(const verl_inject_options_t *options);
+void           verl_inject_close(verl_client_t **client_p);
+// Asks, shows what comes meanwhile, and returns the last answer: NULL or a refusal where it failed, which is told.
+json_t        *verl_inject_ask(verl_client_t *client, const verl_inject_options_t *options, json_t *request);
+// The same without a word: NULL where the run did not answer at all.
+json_t        *verl_inject_try(verl_client_t *client, json_t *request);
+// Says who asks: "name (verl-inject, process 123)".
+const char    *verl_inject_who(void);
+// Tells what became of a request; takes the answer. Returns the exit code.
+int            verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer);
+// "verl-inject: SENTENCE" on stderr, each line of it. Returns INJECT_FAILED / INJECT_WRONG with where to read more.
+int verl_inject_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int verl_inject_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#endif

@@ -1,0 +1,118 @@
+// inject_fragment.c: how what is said on a command line becomes a fragment of a topology. See inject.h.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "runtime/topology/toml.h"
+#include "runtime/topology/value.h"
+#include "tools/inject.h"
+
+#define FRAGMENT_MOST (1 << 20)             // bytes
+
+static bool
+s_is_toml(const char *line, verl_toml_error_t *error)
+{
+    verl_pool_t pool = { 0 };
+    bool is = verl_toml_parse(line, strlen(line), &pool, error) != NULL;
+    verl_pool_done(&pool);
+    return is;
+}
+
+// `value` as a string of TOML.
+static char *
+s_quoted(const char *key, const char *value)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    fprintf(out, "%s = ", key);
+    verl_value_print_string(out, value);
+    fputc('\n', out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+char *
+verl_inject_line(const char *section, const char *assignment, verl_error_t *error)
+{
+    const char *equals = strchr(assignment, '=');
+    char *key = NULL, *line = NULL;
+    verl_toml_error_t wrong = { 0 };
+    bool plain = equals && equals != assignment;
+    for (const unsigned char *c = (const unsigned char *) assignment; *c; c++)
+        plain = plain && *c >= 0x20 && *c != 0x7f;
+    if (!plain) {
+        verl_error_set(error, "'%s' is not of the form KEY=VALUE: lr=1e-5 would be right", assignment);
+        return NULL;
+    }
+    if (asprintf(&key, "%s%s%.*s", section, *section ? "." : "", (int) (equals - assignment), assignment) < 0 ||
+        asprintf(&line, "%s = %s\n", key, equals + 1) < 0) {
+        verl_error_set(error, "out of memory");
+        free(key);
+        return NULL;
+    }
+    if (!s_is_toml(line, &wrong) && !(equals[1] && strchr("[{\"'", equals[1]))) {
+        free(line);
+        line = s_quoted(key, equals + 1);
+    }
+    if (!line || !s_is_toml(line, &wrong)) {
+        verl_error_set(error, "'%s' is no KEY=VALUE: %s", assignment, line ? wrong.text : "out of memory");
+        free(line);
+        line = NULL;
+    }
+    free(key);
+    return line;
+}
+
+char *
+verl_inject_key(const char *name)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return NULL;
+    verl_value_print_key(out, name);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+char *
+verl_inject_read(const char *path, verl_error_t *error)
+{
+    bool standard = strcmp(path, "-") == 0;
+    int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    char *text = fd >= 0 ? malloc(FRAGMENT_MOST + 2) : NULL;
+    size_t size = 0;
+    ssize_t got = -1;
+    while (text && size <= FRAGMENT_MOST) {
+        got = read(fd, text + size, FRAGMENT_MOST + 1 - size);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        size += (size_t) got;
+    }
+    if (!text || got < 0)
+        verl_error_errno(error, "cannot read %s", standard ? "standard input" : path);
+    else if (size > FRAGMENT_MOST)
+        verl_error_set(error, "%s has more than 1 MiB: a fragment is a few lines", standard ? "standard input" : path);
+    else if (memchr(text, 0, size))
+        verl_error_set(error, "%s is no text: it has a zero byte in it", standard ? "standard input" : path);
+    if (fd > 0)
+        close(fd);
+    if (!text || got < 0 || size > FRAGMENT_MOST || memchr(text, 0, size)) {
+        free(text);
+        return NULL;
+    }
+    text[size] = 0;
+    return text;
+}

@@ -1,0 +1,139 @@
+// verl-inject: changes a run while it lives: swaps, adds, removes, sets, pauses. A table of commands, each in a file of
+// its own.
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/crash.h"
+#include "tools/inject.h"
+#include "tools/limits.h"
+
+// To add one: a line here, its function in inject.h.
+static const verl_inject_command_t s_commands[] = {
+    { "apply", verl_inject_apply, "FRAGMENT.toml|-", "merge a fragment of a topology into the running one" },
+    { "swap", verl_inject_swap, "NAME [KEY=VALUE …]", "a fresh process for an actor, with other keys" },
+    { "set", verl_inject_set, "NAME.KEY=VALUE …", "other values: set stage.update.lr=5e-6" },
+    { "remove", verl_inject_remove, "NAME", "take away a stage, or an actor" },
+    { "pause", verl_inject_pause, "NAME", "an actor takes no new batch" },
+    { "resume", verl_inject_resume, "NAME", "… and goes on" },
+    { "list", verl_inject_list, "", "revisions, changes under way, what is paused and by whom" },
+    { NULL, NULL, NULL, NULL },
+};
+
+static const char s_about[] =
+    "usage: verl-inject [options] COMMAND …\n"
+    "\n"
+    "Changes a run of this user while it goes on. A change is checked like a whole topology before anything moves, and\n"
+    "is in force from one batch on; nothing is lost or done twice, and no other actor is touched.\n"
+    "\n";
+
+static const char s_options_help[] =
+    "\n"
+    "  --run DIR      the directory of the run (default: the newest run of this user that lives)\n"
+    "  --plan         only show what would change\n"
+    "  --at BATCH     in force from this batch on, which waits until the change is ready\n"
+    "  --now          end what is replaced at once: its unfinished batches go to the new one\n"
+    "  --timeout S    give up what is not in force after S seconds\n"
+    "  --json         one JSON object a line on standard output\n"
+    "  --version, --help\n"
+    "\n"
+    "VALUE is TOML; a bare word is a string. In a fragment, unset = [\"stage.x\", \"stage.y.key\"] takes away.\n"
+    "A change belongs to the run once it is asked for: Ctrl-C only stops waiting for it.\n"
+    "Exit code: 0 done, 1 failed, 2 usage, 130 interrupted.\n";
+
+static const struct option s_options[] = {
+    { "run", required_argument, NULL, 'r' }, { "json", no_argument, NULL, 'j' },
+    { "plan", no_argument, NULL, 'p' }, { "now", no_argument, NULL, 'n' },
+    { "at", required_argument, NULL, 'a' }, { "timeout", required_argument, NULL, 't' },
+    { "help", no_argument, NULL, 'h' }, { "version", no_argument, NULL, 'v' },
+    { 0 },
+};
+
+static int
+s_printed(void)
+{
+    return fflush(stdout) || ferror(stdout) ? verl_inject_failed("cannot write to standard output") : INJECT_DONE;
+}
+
+static int
+s_help(void)
+{
+    fputs(s_about, stdout);
+    for (const verl_inject_command_t *command = s_commands; command->word; command++) {
+        char line[80];
+        int bytes = snprintf(line, sizeof line, "%s %s", command->word, command->arguments), width = 0;
+        for (int i = 0; i < bytes; i++)
+            width += ((unsigned char) line[i] & 0xc0) != 0x80;
+        printf("  %s%*s%s\n", line, width < 26 ? 26 - width : 2, "", command->about);
+    }
+    fputs(s_options_help, stdout);
+    return s_printed();
+}
+
+static int
+s_batch(const char *text, int64_t *ret)
+{
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (!*text || *end || errno || value < 0 || value > INT64_C(1000000000000))
+        return verl_inject_usage("--at is the number of a batch, from 0 on, not '%s'", text);
+    *ret = value;
+    return 0;
+}
+
+static int
+s_seconds(const char *text, double *ret)
+{
+    char *end;
+    *ret = strtod(text, &end);
+    if (!*text || *end || !(*ret > 0 && *ret <= 1e9))
+        return verl_inject_usage("--timeout is a number of seconds above 0, not '%s'", text);
+    return 0;
+}
+
+// Returns -1 to go on, else the exit code.
+static int
+s_parse(int count, char **words, verl_inject_options_t *options)
+{
+    int option, wrong = 0;
+    opterr = 0;
+    while ((option = getopt_long(count, words, ":h", s_options, NULL)) >= 0 && !wrong) {
+        switch (option) {
+        case 'r':
+            options->run = optarg;
+            wrong = *optarg ? 0 : verl_inject_usage("--run names no directory");
+            break;
+        case 'j': options->json = true; break;
+        case 'p': options->plan = true; break;
+        case 'n': options->now = true; break;
+        case 'a': wrong = s_batch(optarg, &options->at); break;
+        case 't': wrong = s_seconds(optarg, &options->timeout); break;
+        case 'h': return s_help();
+        case 'v':
+            printf("verl-inject %s\n", VERL_VERSION);
+            return s_printed();
+        case ':': wrong = verl_inject_usage("%s needs a value", words[optind - 1]); break;
+        default: wrong = verl_inject_usage("there is no option %s", words[optind - 1]); break;
+        }
+    }
+    return wrong ? wrong : -1;
+}
+
+int
+main(int count, char **words)
+{
+    verl_inject_options_t options = { .at = -1 };
+    verl_limits_widen();
+    verl_crash_speak("verl-inject");
+    int code = s_parse(count, words, &options);
+    if (code >= 0)
+        return code;
+    if (optind == count)
+        return verl_inject_usage("what is to be done is not said: apply, swap, set, remove, pause, resume or list");
+    for (const verl_inject_command_t *command = s_commands; command->word; command++)
+        if (strcmp(command->word, words[optind]) == 0)
+            return command->run(count - optind, words + optind, &options);
+    return verl_inject_usage("there is no command '%s'", words[optind]);
+}
