@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/topology/draft.h"
+#include "runtime/topology/draft_fit.h"
 #include "runtime/topology/plan_box.h"
 #include "runtime/topology/toml.h"
 
@@ -61,11 +62,14 @@ s_read(load_t *self)
         verl_node_t *fragment = s_parse(draft, &self->fragment, -2);
         if (!fragment)
             return false;
+        const verl_node_t *had = verl_draft_fit_actors(draft);
+        verl_draft_fit(draft, fragment);
         const verl_node_t *unset = verl_node_get(fragment, "unset");
         if (unset)
             verl_draft_unset(draft, unset);
         verl_node_remove(fragment, "unset");
         verl_node_merge(draft->pool, draft->root, fragment);
+        verl_draft_fit_orphans(draft, had);
     }
     verl_draft_sets(draft, self->sources.sets, self->sources.sets_count);
     return true;

@@ -1,0 +1,213 @@
+// draft_fit.c: see draft_fit.h. Nothing is checked here: what cannot be understood stays where it is, and the passes
+// behind say what is wrong with it.
+#include "runtime/topology/draft_fit.h"
+#include <string.h>
+#include "runtime/topology/kinds.h"
+#include "runtime/topology/options.h"
+
+typedef struct fit {
+    verl_draft_t            *draft;
+    const char              *name;          // of a stage, and of its actor
+    verl_node_t             *stage, *actor; // of the topology
+    verl_node_t             *change;        // the stage's, of the fragment
+    const verl_kind_t       *kind;          // as it will be; NULL: not known
+    const verl_stage_kind_t *handler;
+} fit_t;
+
+static verl_node_t *
+s_section(const verl_node_t *root, const char *section, const char *name)
+{
+    verl_node_t *node = verl_node_get(verl_node_get(root, section), name);
+    return node && node->type == VERL_NODE_TABLE ? node : NULL;
+}
+
+static const char *
+s_text(const verl_node_t *table, const char *key)
+{
+    const verl_node_t *node = verl_node_get(table, key);
+    return node && node->type == VERL_NODE_STRING ? node->string : NULL;
+}
+
+static const verl_kind_t *
+s_kind(verl_draft_t *draft, const char *name)
+{
+    verl_error_t ignored = { "" };
+    if (!name)
+        return NULL;
+    if (verl_kind_is_path(name) && *name != '/')
+        name = verl_pool_print(draft->pool, "%s/%s", draft->folder, name);
+    return verl_kind_find(name, &ignored);
+}
+
+// A stage that has an actor of its own name to itself.
+static bool
+s_own(const verl_draft_t *draft, const char *name, verl_node_t **ret_stage, verl_node_t **ret_actor)
+{
+    *ret_stage = s_section(draft->root, "stage", name);
+    *ret_actor = s_section(draft->root, "actor", name);
+    const char *actor = s_text(*ret_stage, "actor");
+    return *ret_actor && actor && strcmp(actor, name) == 0;
+}
+
+// Takes away the keys that neither the table nor `besides` has: what another kind called its options.
+static void
+s_strip(verl_node_t *node, const verl_option_t *table, const char *besides)
+{
+    for (int i = node->count - 1; i >= 0; i--)
+        if (!verl_option_find(table, node->keys[i]) && strcmp(node->keys[i], besides) != 0)
+            verl_node_remove(node, node->keys[i]);
+}
+
+static void
+s_strip_stage(verl_node_t *stage)
+{
+    s_strip(stage, verl_stage_table, "kind");
+    verl_node_remove(stage, "does");
+}
+
+static void
+s_find_handler(fit_t *self)
+{
+    const char *does = s_text(self->change, "does");
+    if (!does)
+        does = s_text(self->stage, "does");
+    if (!self->kind)
+        return;
+    self->handler = verl_stage_kind_find(self->kind, does ? does : self->name);
+    if (!self->handler && verl_stage_kind_count(self->kind) == 1)
+        self->handler = &self->kind->stages[0];
+}
+
+static bool
+s_is_actors(const fit_t *self, const char *key)
+{
+    if (strcmp(key, "kind") == 0)
+        return true;
+    if (verl_option_find(verl_stage_table, key) || (self->handler && verl_option_find(self->handler->options, key)))
+        return false;
+    return verl_option_find(verl_actor_table, key) || (self->kind && verl_option_find(self->kind->options, key));
+}
+
+static void
+s_fit(fit_t *self, verl_node_t *fragment)
+{
+    verl_pool_t *pool = self->draft->pool;
+    const char *kind = s_text(self->change, "kind");
+    const verl_kind_t *before = s_kind(self->draft, s_text(self->actor, "kind"));
+    self->kind = kind ? s_kind(self->draft, kind) : before;
+    if (kind && self->kind && self->kind != before) {
+        s_strip(self->actor, verl_actor_table, "kind");
+        s_strip_stage(self->stage);
+    }
+    s_find_handler(self);
+    verl_node_t *actors = verl_node_get(fragment, "actor"), *mine = s_section(fragment, "actor", self->name);
+    for (int i = 0; i < self->change->count; i++) {
+        char *key = self->change->keys[i];
+        if (!s_is_actors(self, key))
+            continue;
+        if (!actors || actors->type != VERL_NODE_TABLE)
+            verl_node_put(pool, fragment, "actor", actors = verl_node_table(pool));
+        if (!mine)
+            verl_node_put(pool, actors, self->name, mine = verl_node_table(pool));
+        verl_node_put(pool, mine, key, self->change->items[i]);
+        verl_node_remove(self->change, key);
+        i--;
+    }
+}
+
+// A stage moves to another actor, perhaps of another kind.
+static void
+s_fit_move(verl_draft_t *draft, const verl_node_t *fragment, verl_node_t *stage, const verl_node_t *change)
+{
+    const char *from = s_text(stage, "actor"), *to = s_text(change, "actor");
+    if (!from || !to || strcmp(from, to) == 0)
+        return;
+    const char *kind = s_text(s_section(fragment, "actor", to), "kind");
+    if (!kind)
+        kind = s_text(s_section(draft->root, "actor", to), "kind");
+    const verl_kind_t *after = s_kind(draft, kind);
+    if (after && after != s_kind(draft, s_text(s_section(draft->root, "actor", from), "kind")))
+        s_strip_stage(stage);
+}
+
+// A stage whose weights may be stale no longer has no actor of its own any more, and not its keys.
+static void
+s_fit_staleness(verl_node_t *stage, const verl_node_t *change)
+{
+    const verl_node_t *before = verl_node_get(stage, "staleness"), *after = verl_node_get(change, "staleness");
+    bool ends = before && before->integer > 0 && after && after->type == VERL_NODE_INT && after->integer == 0;
+    for (const verl_option_t *option = verl_actor_table; ends && option->name; option++)
+        if (!verl_option_find(verl_stage_table, option->name) && !verl_node_get(change, option->name))
+            verl_node_remove(stage, option->name);
+}
+
+// "stage.x.key" where the key is the actor's.
+static void
+s_fit_unset(verl_draft_t *draft, verl_node_t *item)
+{
+    verl_node_t *stage, *actor;
+    if (item->type != VERL_NODE_STRING || strncmp(item->string, "stage.", 6) != 0)
+        return;
+    const char *name = item->string + 6, *dot = strchr(name, '.');
+    if (!dot || !s_own(draft, verl_pool_copy_n(draft->pool, name, (size_t) (dot - name)), &stage, &actor))
+        return;
+    if (!verl_node_get(stage, dot + 1) && verl_node_get(actor, dot + 1))
+        item->string = verl_pool_print(draft->pool, "actor.%s", name);
+}
+
+// A section or a stage is merged key by key, also where it is written inline.
+static void
+s_merge_inline(verl_node_t *fragment)
+{
+    static const char *const sections[] = { "run", "mesh", "actor", "stage" };
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        verl_node_t *section = verl_node_get(fragment, sections[i]);
+        if (!section)
+            continue;
+        section->whole = false;
+        for (int j = 0; j < section->count; j++)
+            section->items[j]->whole = false;
+    }
+}
+
+void
+verl_draft_fit(verl_draft_t *draft, verl_node_t *fragment)
+{
+    s_merge_inline(fragment);
+    const verl_node_t *stages = verl_node_get(fragment, "stage"), *unset = verl_node_get(fragment, "unset");
+    for (int i = 0; stages && stages->type == VERL_NODE_TABLE && i < stages->count; i++) {
+        fit_t self = { .draft = draft, .name = stages->keys[i], .change = stages->items[i] };
+        bool own = s_own(draft, self.name, &self.stage, &self.actor);
+        if (!self.stage || self.change->type != VERL_NODE_TABLE)
+            continue;
+        if (own && !verl_node_get(self.change, "actor"))
+            s_fit(&self, fragment);
+        s_fit_move(draft, fragment, self.stage, self.change);
+        s_fit_staleness(self.stage, self.change);
+    }
+    for (int i = 0; unset && unset->type == VERL_NODE_ARRAY && i < unset->count; i++)
+        s_fit_unset(draft, unset->items[i]);
+}
+
+verl_node_t *
+verl_draft_fit_actors(verl_draft_t *draft)
+{
+    verl_node_t *had = verl_node_table(draft->pool);
+    const verl_node_t *stages = verl_node_get(draft->root, "stage");
+    for (int i = 0; stages && stages->type == VERL_NODE_TABLE && i < stages->count; i++) {
+        const char *actor = s_text(stages->items[i], "actor");
+        if (actor)
+            verl_node_put(draft->pool, had, actor, stages->items[i]);
+    }
+    return had;
+}
+
+void
+verl_draft_fit_orphans(verl_draft_t *draft, const verl_node_t *had)
+{
+    verl_node_t *actors = verl_node_get(draft->root, "actor");
+    const verl_node_t *has = verl_draft_fit_actors(draft);
+    for (int i = 0; actors && actors->type == VERL_NODE_TABLE && i < had->count; i++)
+        if (!verl_node_get(has, had->keys[i]))
+            verl_node_remove(actors, had->keys[i]);
+}
