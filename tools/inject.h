@@ -56,8 +56,13 @@ json_t        *verl_inject_ask(verl_client_t *client, const verl_inject_options_
 json_t        *verl_inject_try(verl_client_t *client, json_t *request);
 // Says who asks: "name (verl-inject, process 123)".
 const char    *verl_inject_who(void);
-// Tells what became of a request; takes the answer. Returns the exit code.
-int            verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer);
+// Tells what became of a request, with `print` where it was granted and is told to people; takes the answer. Returns the
+// exit code.
+typedef void (*verl_inject_print_t)(const json_t *answer);
+int            verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer,
+                                verl_inject_print_t print);
+// A text of one or more lines on standard output, without what would move a cursor.
+void           verl_inject_text(const char *text);
 // "verl-inject: SENTENCE" on stderr, each line of it. Returns INJECT_FAILED / INJECT_WRONG with where to read more.
 int verl_inject_failed(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int verl_inject_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -53,6 +53,23 @@ s_choose(verl_client_t *client, const change_t *self, const verl_inject_options_
     return 0;
 }
 
+// What would change; or "revision 3 is in force from batch 58 on: replaced advantage".
+static void
+s_print(const json_t *answer)
+{
+    char *text = NULL;
+    const char *shown = json_string_value(json_object_get(answer, "text"));
+    const char *what = json_string_value(json_object_get(answer, "what"));
+    if (shown)
+        verl_inject_text(shown);
+    else if (asprintf(&text, "revision %" JSON_INTEGER_FORMAT " is in force from batch %" JSON_INTEGER_FORMAT " on%s%s",
+                      json_integer_value(json_object_get(answer, "revision")),
+                      json_integer_value(json_object_get(answer, "first")), what ? ": " : "", what ? what : "") >= 0) {
+        verl_inject_text(text);
+        free(text);
+    }
+}
+
 static int
 s_make(change_t *self, const verl_inject_options_t *options)
 {
@@ -62,7 +79,7 @@ s_make(change_t *self, const verl_inject_options_t *options)
     int way = s_choose(client, self, options), code;
     if (way >= 0) {
         json_t *request = s_request(self, options, self->fragments[way], options->plan);
-        code = verl_inject_tell(client, options, verl_inject_ask(client, options, request));
+        code = verl_inject_tell(client, options, verl_inject_ask(client, options, request), s_print);
     } else
         code = verl_client_why(client) == VERL_CLIENT_INTERRUPTED ? INJECT_INTERRUPTED : INJECT_FAILED;
     verl_inject_close(&client);

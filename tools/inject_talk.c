@@ -152,7 +152,7 @@ s_progress(const verl_inject_options_t *options, const json_t *answer, char said
         s_print_json(answer);
     else if (waiting && strcmp(waiting, said) != 0) {
         snprintf(said, 256, "%s", waiting);
-        verl_inject_failed("%s …", said);
+        verl_inject_failed("waiting for %s …", said);
     }
 }
 
@@ -177,33 +177,25 @@ verl_inject_ask(verl_client_t *client, const verl_inject_options_t *options, jso
 
 // --- telling ------------------------------------------------------------------------------------------------------
 
-// "revision 3 is in force from batch 58 on: replaced advantage (#5 → #9)"
-static void
-s_tell_revision(const json_t *answer)
+void
+verl_inject_text(const char *text)
 {
-    const char *what = json_string_value(json_object_get(answer, "what"));
-    printf("revision %" JSON_INTEGER_FORMAT " is in force from batch %" JSON_INTEGER_FORMAT " on%s%s\n",
-           json_integer_value(json_object_get(answer, "revision")),
-           json_integer_value(json_object_get(answer, "first")), what ? ": " : "", what ? what : "");
+    s_print(stdout, "", text);
 }
 
 int
-verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer)
+verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer,
+                 verl_inject_print_t print)
 {
     if (!answer)
         return verl_client_why(client) == VERL_CLIENT_INTERRUPTED ? INJECT_INTERRUPTED : INJECT_FAILED;
     const char *refusal = verl_client_refusal(answer);
-    const char *text = json_string_value(json_object_get(answer, "text"));
     if (options->json)
         s_print_json(answer);
     if (refusal)
         s_say(refusal);
-    else if (!options->json && text)
-        s_print(stdout, "", text);
-    else if (!options->json && json_object_get(answer, "revision"))
-        s_tell_revision(answer);
     else if (!options->json)
-        puts("done");
+        print(answer);
     json_decref(answer);
     if (fflush(stdout) || ferror(stdout))
         return verl_inject_failed("cannot write to standard output");
