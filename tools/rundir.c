@@ -52,12 +52,6 @@ static int
 s_lock(verl_rundir_t *rundir, verl_error_t *error)
 {
     char path[4200], pid[32];
-    static const char *const traces[] = { "metrics.jsonl", "topology.toml" };
-    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++) {
-        snprintf(path, sizeof path, "%s/%s", rundir->path, traces[i]);
-        if (access(path, F_OK) == 0)
-            return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
-    }
     snprintf(path, sizeof path, "%s/lock", rundir->path);
     rundir->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (rundir->lock_fd < 0)
@@ -68,6 +62,30 @@ s_lock(verl_rundir_t *rundir, verl_error_t *error)
     if (ftruncate(rundir->lock_fd, 0) || write(rundir->lock_fd, pid, (size_t) length) != length)
         return verl_error_errno(error, "cannot write %s", path);
     return 0;
+}
+
+// Does it hold a run, or what is left of one?
+static bool
+s_holds_run(const verl_rundir_t *rundir)
+{
+    char metrics[4200], topology[4200];
+    snprintf(metrics, sizeof metrics, "%s/metrics.jsonl", rundir->path);
+    snprintf(topology, sizeof topology, "%s/topology.toml", rundir->path);
+    return access(metrics, F_OK) == 0 || access(topology, F_OK) == 0;
+}
+
+int
+verl_rundir_reopen(verl_rundir_t *rundir, const char *path, verl_error_t *error)
+{
+    char absolute[PATH_MAX], topology[4200];
+    *rundir = (verl_rundir_t) { .lock_fd = -1 };
+    if (!realpath(path, absolute) || strlen(absolute) >= sizeof rundir->path)
+        return verl_error_errno(error, "cannot go on in %s", path);
+    memcpy(rundir->path, absolute, strlen(absolute) + 1);
+    snprintf(topology, sizeof topology, "%s/topology.toml", rundir->path);
+    if (access(topology, F_OK))
+        return verl_error_set(error, "%s holds no run: --resume names the directory of one", path);
+    return s_lock(rundir, error);
 }
 
 int
@@ -93,6 +111,8 @@ verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, 
     if (stat(absolute, &status) == 0 && !S_ISDIR(status.st_mode))
         return verl_error_set(error, "%s is no directory: name another --run-dir", path);
     memcpy(rundir->path, absolute, strlen(absolute) + 1);
+    if (s_holds_run(rundir))
+        return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
     return s_lock(rundir, error);
 }
 

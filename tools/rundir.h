@@ -12,5 +12,7 @@ typedef struct verl_rundir {
 
 // Makes it (NULL: runs/<name>-<time> in the current directory). One that holds a run already is refused. 0 or -1.
 int  verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, verl_error_t *error);
+// One of a run that ended, or was ended, to go on in it. Refused while the run lives. 0 or -1.
+int  verl_rundir_reopen(verl_rundir_t *rundir, const char *path, verl_error_t *error);
 void verl_rundir_close(verl_rundir_t *rundir);
 #endif

@@ -26,7 +26,7 @@ typedef enum { ACTION_RUN, ACTION_CHECK, ACTION_PLAN } action_t;
 
 typedef struct arguments {
     action_t    action;
-    const char *topology, *run_directory;
+    const char *topology, *run_directory, *resume;
     const char *sets[MAX_SETS];
     int         sets_count;
     bool        json, quiet;
@@ -34,6 +34,7 @@ typedef struct arguments {
 
 static const char s_help[] =
     "usage: verl-run [options] topology.toml\n"
+    "       verl-run --resume DIR\n"
     "\n"
     "Trains a language model with reinforcement learning as the actors that a topology wires.\n"
     "\n"
@@ -44,6 +45,7 @@ static const char s_help[] =
     "  --set KEY=VALUE    override one key, such as stage.update.lr=1e-5 (VALUE is TOML; a bare word is a string)\n"
     "  --steps N          the same as --set run.steps=N\n"
     "  --run-dir DIR      where the run leaves its metrics, logs and checkpoints (default: runs/NAME-TIME)\n"
+    "  --resume DIR       go on with the run in DIR from its last checkpoint\n"
     "  --json             one JSON object a line on standard output\n"
     "  --quiet            errors and the closing paragraph only\n"
     "  --version, --help\n"
@@ -99,7 +101,7 @@ static const struct option s_options[] = {
     { "check", no_argument, NULL, 'c' },   { "plan", no_argument, NULL, 'p' },
     { "kinds", no_argument, NULL, 'k' },   { "help", no_argument, NULL, 'h' },
     { "set", required_argument, NULL, 's' }, { "steps", required_argument, NULL, 'n' },
-    { "run-dir", required_argument, NULL, 'd' }, { "json", no_argument, NULL, 'j' },
+    { "run-dir", required_argument, NULL, 'd' }, { "resume", required_argument, NULL, 'r' }, { "json", no_argument, NULL, 'j' },
     { "quiet", no_argument, NULL, 'q' },   { "version", no_argument, NULL, 'v' },
     { 0 },
 };
@@ -120,6 +122,7 @@ s_parse(int count, char **words, arguments_t *arguments)
                 return s_wrong_usage("--run-dir names no directory", "");
             arguments->run_directory = optarg;
             break;
+        case 'r': arguments->resume = optarg; break;
         case 'j': arguments->json = true; break;
         case 'q': arguments->quiet = true; break;
         case 'h':
@@ -136,6 +139,10 @@ s_parse(int count, char **words, arguments_t *arguments)
         default: return s_wrong_usage("the options are not understood", "");
         }
     }
+    if (arguments->resume)
+        return arguments->run_directory || arguments->sets_count || optind < count
+                   ? s_wrong_usage("--resume goes on with a run as it is: no topology, --set, --steps or --run-dir", "")
+                   : -1;
     if (optind == count)
         return s_wrong_usage("no topology is named", "");
     if (optind + 1 < count)
@@ -190,16 +197,25 @@ s_processes(const verl_plan_t *plan)
     return count;
 }
 
+// A directory of the run's own, or that of the run that goes on.
 static int
-s_run(const arguments_t *arguments, const verl_plan_t *plan)
+s_directory(const arguments_t *arguments, const verl_plan_t *plan, verl_rundir_t *rundir, verl_error_t *error)
+{
+    if (arguments->resume)
+        return verl_rundir_reopen(rundir, arguments->resume, error);
+    return verl_rundir_open(rundir, arguments->run_directory, plan->name, error) ||
+           s_write_resolved(plan, rundir->path, error);
+}
+
+static int
+s_run(const arguments_t *arguments, verl_plan_t *plan)
 {
     verl_error_t error = { "" };
     verl_rundir_t rundir;
     char program[PATH_MAX + 16];
     verl_run_result_t result = { 0 };
     if (s_actor_program(program, sizeof program, &error) || verl_limits_check(s_processes(plan), &error) ||
-        verl_rundir_open(&rundir, arguments->run_directory, plan->name, &error) ||
-        s_write_resolved(plan, rundir.path, &error)) {
+        s_directory(arguments, plan, &rundir, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_FAILED;
     }
@@ -209,6 +225,7 @@ s_run(const arguments_t *arguments, const verl_plan_t *plan)
     int mode = arguments->json ? VERL_DISPLAY_JSON : arguments->quiet ? VERL_DISPLAY_QUIET : VERL_DISPLAY_AUTO;
     verl_display_t *display = verl_display_new(plan, mode, stdout);
     verl_run_config_t config = { .plan = plan, .run_directory = rundir.path, .actor_program = program,
+                                 .resume = arguments->resume,
                                  .signal_fd = s_signal_fd(), .watched = mode == VERL_DISPLAY_AUTO && isatty(1) };
     if (display)
         config.observer = verl_display_observer(display);
@@ -236,6 +253,11 @@ main(int count, char **words)
     int code = s_parse(count, words, &arguments);
     if (code >= 0)
         return code;
+    char topology[PATH_MAX + 32];
+    if (arguments.resume) {
+        snprintf(topology, sizeof topology, "%s/topology.toml", arguments.resume);
+        arguments.topology = topology;
+    }
     verl_plan_t *plan = verl_topology_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
     for (int i = 0; i < errors.count; i++)
         fprintf(stderr, "%s\n", errors.items[i]);

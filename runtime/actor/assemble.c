@@ -88,7 +88,7 @@ s_put(view_t *view, seat_t *seat, const verl_plan_need_t *need, const verl_batch
     int64_t lengths[16];
     if (!column)
         return verl_error_set(error, "stage %s did not bring column %s",
-                              seat->host->plan->stages[edge->plan->maker].name, need->column);
+                              seat->world->plan->stages[edge->plan->maker].name, need->column);
     if (need->maps > 16)
         return verl_error_set(error, "column %s lies behind %d row maps", need->name, need->maps);
     for (int i = 0; i < need->maps; i++) {

@@ -1,4 +1,5 @@
 // host.c: see host.h. Life of an actor: hello, table, peers, prepare beside them, work, stop.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@ s_on_table(host_t *host, verl_reader_t *reader, verl_error_t *error)
         return verl_error_set(error, "a table is malformed");
     if (verl_host_take_table(host, bytes, size, error))
         return -1;
+    if (host->worker_runs)
+        return 0;
     if (pthread_create(&host->worker, NULL, verl_worker, host))
         return verl_error_set(error, "cannot start the worker thread");
     host->worker_runs = true;
@@ -25,28 +28,51 @@ s_on_table(host_t *host, verl_reader_t *reader, verl_error_t *error)
 }
 
 static int
-s_on_permit(host_t *host, verl_reader_t *reader, verl_error_t *error)
+s_on_permit(world_t *world, verl_reader_t *reader, verl_error_t *error)
 {
     int64_t last;
     if (verl_read_int(reader, &last))
         return verl_error_set(error, "a permit is malformed");
+    pthread_mutex_lock(&world->host->lock);
+    for (int i = 0; i < world->seats_count; i++)
+        if (world->seats[i].plan->source && last > world->seats[i].granted)
+            world->seats[i].granted = last;
+    verl_host_changed(world->host);
+    pthread_mutex_unlock(&world->host->lock);
+    return 0;
+}
+
+// "save" and "restore": between two batches.
+static int
+s_on_state(host_t *host, bool save, verl_reader_t *reader, verl_error_t *error)
+{
+    int64_t step = 0;
+    char path[4096];
+    if ((save && (verl_read_int(reader, &step) || step < 0)) || verl_read_cstr(reader, path, sizeof path) ||
+        !host->worker_runs)
+        return verl_error_set(error, "an order to %s is malformed", save ? "save" : "restore");
+    char *copy = strdup(path);
+    if (!copy)
+        return verl_error_set(error, "out of memory");
     pthread_mutex_lock(&host->lock);
-    for (int i = 0; i < host->seats_count; i++)
-        if (host->seats[i].plan->source && last > host->seats[i].granted)
-            host->seats[i].granted = last;
-    verl_host_changed(host);
+    char **field = save ? &host->save_path : &host->restore_path;
+    free(*field);
+    *field = copy;
+    if (save)
+        host->save_now = step;
+    pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->lock);
     return 0;
 }
 
 static int
-s_on_save(host_t *host, verl_reader_t *reader, verl_error_t *error)
+s_on_pause(host_t *host, verl_reader_t *reader, verl_error_t *error)
 {
-    int64_t step;
-    if (verl_read_int(reader, &step) || step < 0)
-        return verl_error_set(error, "an order to save is malformed");
+    int64_t paused;
+    if (verl_read_int(reader, &paused))
+        return verl_error_set(error, "an order to pause is malformed");
     pthread_mutex_lock(&host->lock);
-    host->save_now = step;
+    host->paused = paused;
     pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->lock);
     return 0;
@@ -64,6 +90,26 @@ s_on_stop(host_t *host)
     return 0;
 }
 
+// An order about one revision.
+static int
+s_on_world(host_t *host, const char *word, int64_t revision, verl_reader_t *reader, verl_error_t *error)
+{
+    world_t *world = verl_host_world(host, revision);
+    if (!world)
+        return verl_error_set(error, "the director ordered '%s' of revision %lld, which has no table here", word,
+                              (long long) revision);
+    if (strcmp(word, "peers") == 0)
+        return verl_host_take_peers(world, reader, error);
+    if (strcmp(word, "begin") == 0)
+        return verl_world_order(world, reader, error);
+    if (strcmp(word, "permit") == 0)
+        return s_on_permit(world, reader, error);
+    if (strcmp(word, "retire") != 0 && strcmp(word, "drop") != 0)
+        return verl_error_set(error, "the director ordered '%s', which is unknown", word);
+    verl_world_close(world);
+    return 0;
+}
+
 static int
 s_on_control(host_t *host, const verl_message_t *message, verl_error_t *error)
 {
@@ -73,12 +119,16 @@ s_on_control(host_t *host, const verl_message_t *message, verl_error_t *error)
     verl_reader_init(&reader, message->body, message->body_size);
     if (verl_read_array(&reader, &fields) || verl_read_cstr(&reader, word, sizeof word))
         return verl_error_set(error, "an order of the director is malformed");
-    return strcmp(word, "table") == 0    ? s_on_table(host, &reader, error)
-           : strcmp(word, "peers") == 0  ? verl_host_take_peers(host, &reader, error)
-           : strcmp(word, "permit") == 0 ? s_on_permit(host, &reader, error)
-           : strcmp(word, "save") == 0   ? s_on_save(host, &reader, error)
-           : strcmp(word, "stop") == 0   ? s_on_stop(host)
-                                         : verl_error_set(error, "the director ordered '%s', which is unknown", word);
+    if (strcmp(word, "table") == 0)
+        return s_on_table(host, &reader, error);
+    if (strcmp(word, "save") == 0 || strcmp(word, "restore") == 0)
+        return s_on_state(host, *word == 's', &reader, error);
+    if (strcmp(word, "pause") == 0)
+        return s_on_pause(host, &reader, error);
+    if (strcmp(word, "trace") == 0 || strcmp(word, "untrace") == 0)
+        return verl_tap_order(host->tap, word, &reader, error);
+    return strcmp(word, "stop") == 0 ? s_on_stop(host)
+                                     : s_on_world(host, word, message->revision, &reader, error);
 }
 
 // --- the endpoint's handlers --------------------------------------------------------------------------------------
@@ -108,6 +158,23 @@ s_on_ping(void *context, verl_buffer_t *body)
     verl_report_state(context, body);
 }
 
+// Under the endpoint's lock.
+static void
+s_on_trace(void *context, const verl_message_t *message)
+{
+    static const verl_trace_kind_t kinds[] = { [VERL_MESSAGE_DATA] = VERL_TRACE_REPORT,
+                                               [VERL_MESSAGE_STATUS] = VERL_TRACE_STATUS,
+                                               [VERL_MESSAGE_PING] = VERL_TRACE_PING,
+                                               [VERL_MESSAGE_PONG] = VERL_TRACE_PONG };
+    host_t *host = context;
+    if (!verl_tap_on(host->tap))
+        return;
+    verl_tap_event_t event = { .kind = kinds[message->type], .message = message,
+                               .from = verl_host_label(host, message->from),
+                               .to = message->to == VERL_DIRECTOR ? "director#1" : verl_host_label(host, message->to) };
+    verl_tap_message(host->tap, &event);
+}
+
 static void
 s_on_malformed(void *context, const char *reason)
 {
@@ -120,8 +187,9 @@ static int
 s_begin(host_t *host, verl_error_t *error)
 {
     static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
-                                                       .ping = s_on_ping, .malformed = s_on_malformed };
-    char address[VERL_ADDRESS_BYTES];
+                                                       .ping = s_on_ping, .malformed = s_on_malformed,
+                                                       .trace = s_on_trace };
+    char address[VERL_ADDRESS_BYTES], label[300];
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -130,6 +198,10 @@ s_begin(host_t *host, verl_error_t *error)
     pthread_condattr_destroy(&monotonic);
     host->save_next = host->save_now = -1;
     host->task = VERL_TASK_NONE;
+    snprintf(label, sizeof label, "%s#%llu", host->config.actor, (unsigned long long) host->config.incarnation);
+    host->tap = verl_tap_new(host->config.zmq, label, error);
+    if (!host->tap)
+        return -1;
     host->arena = verl_arena_new(host->config.node_fd, error);
     if (!host->arena)
         return -1;
@@ -151,13 +223,36 @@ s_begin(host_t *host, verl_error_t *error)
 }
 
 static void
+s_forget_names(host_t *host)
+{
+    for (label_t *label = atomic_load(&host->labels), *next; label; label = next) {
+        next = label->next;
+        free(label);
+    }
+    free(host->save_path);
+    free(host->restore_path);
+    free(host->restored_path);
+}
+
+static void
 s_end(host_t *host)
 {
     if (host->worker_runs)
         pthread_join(host->worker, NULL);
+    verl_versions_forget(host);
     verl_endpoint_destroy(&host->endpoint);
-    verl_host_unwire(host);
+    while (host->worlds) {
+        world_t *world = host->worlds;
+        host->worlds = world->next;
+        verl_world_free(world);
+    }
+    verl_units_free(host->old_version, false);
+    if (host->kind && host->kind->options)
+        verl_options_done(host->kind->options, host->state);
+    free(host->state);
+    s_forget_names(host);
     verl_arena_destroy(&host->arena);
+    verl_tap_destroy(&host->tap);
     pthread_cond_destroy(&host->changed);
     pthread_mutex_destroy(&host->lock);
 }

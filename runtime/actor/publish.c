@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/actor/host_impl.h"
-#include "runtime/base/clock.h"
 
 void
 verl_output_release(output_t *output)
@@ -10,29 +9,34 @@ verl_output_release(output_t *output)
     if (atomic_fetch_sub(&output->refs, 1) != 1)
         return;
     host_t *host = output->host;
+    world_t *world = output->seat ? output->seat->world : NULL;
     if (output->seat)
         atomic_fetch_sub(&output->seat->live_bytes, output->bytes);
     verl_batch_destroy(&output->made);
+    if (output->ack)
+        verl_ack_release(output->ack);
     free(output);
     pthread_mutex_lock(&host->lock);
+    if (world)
+        atomic_fetch_sub(&world->outputs, 1);
     verl_host_changed(host);                // there may be room now
     pthread_mutex_unlock(&host->lock);
 }
 
-static output_t *
-s_output(host_t *host, seat_t *seat, verl_batch_t *made)
+output_t *
+verl_output_new(host_t *host, seat_t *seat, ack_t *ack, verl_batch_t *made)
 {
     output_t *output = calloc(1, sizeof *output);
     if (!output)
         return NULL;
     atomic_init(&output->refs, 1);
-    output->made = made;
-    output->seat = seat;
-    output->host = host;
-    output->bytes = made ? (int64_t) verl_batch_bytes(made) : 0;
+    *output = (output_t) { .refs = 1, .made = made, .seat = seat, .ack = ack, .host = host,
+                           .bytes = made ? (int64_t) verl_batch_bytes(made) : 0 };
+    if (ack)
+        atomic_fetch_add(&ack->pending, 1);
     if (seat) {
+        atomic_fetch_add(&seat->world->outputs, 1);
         atomic_fetch_add(&seat->live_bytes, output->bytes);
-        atomic_store(&seat->last_bytes, output->bytes);
     }
     return output;
 }
@@ -44,7 +48,7 @@ s_send_here(host_t *host, edge_in_t *edge, const verl_message_t *message, output
     unit_t *unit = calloc(1, sizeof *unit);
     if (!unit)
         return verl_error_set(error, "out of memory");
-    *unit = (unit_t) { .batch = message->batch, .part = message->part, .parts = message->parts,
+    *unit = (unit_t) { .edge = edge->edge, .batch = message->batch, .part = message->part, .parts = message->parts,
                        .time = message->time, .output = output };
     if (message->body_size) {
         unit->stored = verl_batch_unpack(message->batch, message->body, message->body_size, &host->slabs, error);
@@ -60,19 +64,50 @@ s_send_here(host_t *host, edge_in_t *edge, const verl_message_t *message, output
     return 0;
 }
 
-static int
-s_send(host_t *host, edge_out_t *edge, int64_t replica, const verl_message_t *message, output_t *output,
-       verl_error_t *error)
+// For whoever listens: what goes over an edge. The endpoint gives it its number and its parties' names on the wire.
+static void
+s_trace(const seat_t *seat, const edge_out_t *edge, uint64_t to, const verl_message_t *message,
+        const output_t *output)
 {
-    verl_outbound_t *channel = edge->channels[replica];
-    if (!channel)
+    host_t *host = seat->host;
+    verl_message_t traced = *message;
+    traced.type = VERL_MESSAGE_DATA;
+    traced.edge = verl_edge_number(seat->world, edge->edge);
+    traced.from = host->config.incarnation;
+    traced.to = to;
+    verl_tap_event_t event = { .kind = edge->plan->weights ? VERL_TRACE_WEIGHTS : VERL_TRACE_DATA, .message = &traced,
+                               .from = verl_host_label(host, traced.from), .to = verl_host_label(host, to),
+                               .stage = seat->plan->name, .reader = edge->reader->name, .made = output->made,
+                               .names = edge->names, .columns = (const char *const *) edge->plan->columns,
+                               .columns_count = edge->plan->columns_count,
+                               .map = edge->plan->map };
+    verl_tap_message(host->tap, &event);
+}
+
+// The host's lock is held while a message is queued, so that a reader's successor gets it or its predecessor had it.
+int
+verl_publish_to(seat_t *seat, edge_out_t *edge, int64_t replica, const verl_message_t *message, output_t *output,
+                verl_error_t *error)
+{
+    host_t *host = seat->host;
+    if (edge->local)
         return s_send_here(host, edge->local, message, output, error);
-    atomic_fetch_add(&output->refs, 1);
-    if (verl_outbound_send(channel, message, output)) {
+    pthread_mutex_lock(&host->lock);
+    verl_outbound_t *channel = edge->channels[replica];
+    uint64_t to = channel ? verl_outbound_to(channel) : 0;
+    int failed = 0;
+    if (channel) {
+        atomic_fetch_add(&output->refs, 1);
+        failed = verl_outbound_send(channel, message, output);
+        verl_outbound_flush(channel);
+    }
+    pthread_mutex_unlock(&host->lock);
+    if (failed) {
         atomic_fetch_sub(&output->refs, 1);
         return verl_error_set(error, "out of memory for a message to stage %s", edge->reader->name);
     }
-    verl_outbound_flush(channel);
+    if (verl_tap_on(host->tap) && channel)
+        s_trace(seat, edge, to, message, output);
     return 0;
 }
 
@@ -80,13 +115,14 @@ int
 verl_publish(seat_t *seat, verl_batch_t *made, int64_t part, int64_t parts, int64_t time, verl_error_t *error)
 {
     host_t *host = seat->host;
-    const verl_plan_t *plan = host->plan;
+    const verl_plan_t *plan = seat->world->plan;
     verl_buffer_t body = { 0 };
-    output_t *output = s_output(host, seat, made);
+    output_t *output = verl_output_new(host, seat, seat->ack, made);
     if (!output) {
         verl_batch_destroy(&made);
         return verl_error_set(error, "out of memory");
     }
+    atomic_store(&seat->last_bytes, output->bytes);
     int failed = 0;
     for (int i = 0; i < seat->out_count && !failed; i++) {
         edge_out_t *edge = &seat->out[i];
@@ -100,74 +136,10 @@ verl_publish(seat_t *seat, verl_batch_t *made, int64_t part, int64_t parts, int6
                                    .time = time, .body = body.data, .body_size = body.size };
         int64_t replica = verl_plan_replica(plan, edge->plan->reader, seat->next);
         if (!failed)
-            failed = s_send(host, edge, replica, &message, output, error);
+            failed = verl_publish_to(seat, edge, replica, &message, output, error);
     }
     verl_buffer_done(&body);
     verl_output_release(output);
-    return failed;
-}
-
-// Does a replica of a reader want the version that the update of `batch` made: is there a batch k of its own with
-// batch < k - staleness <= the update after it?
-static bool
-s_wants(const seat_t *writer, const edge_out_t *edge, int64_t replica, int64_t batch)
-{
-    const verl_plan_t *plan = writer->host->plan;
-    const verl_span_t *span = &edge->reader->span;
-    int64_t staleness = edge->plan->staleness;
-    int64_t after = verl_span_next(&writer->plan->span, plan->steps, batch);
-    int64_t k = verl_span_next(span, plan->steps, batch + staleness);
-    for (; k >= 0 && (after < 0 || k <= after + staleness); k = verl_span_next(span, plan->steps, k))
-        if (verl_plan_replica(plan, edge->plan->reader, k) == replica)
-            return true;
-    return false;
-}
-
-static int
-s_give(seat_t *writer, output_t **output_p, verl_buffer_t *body, verl_error_t *error)
-{
-    host_t *host = writer->host;
-    verl_batch_t *made = verl_batch_new_made(writer->next, -1, 0, &host->memory);
-    if (!made)
-        return verl_error_set(error, "out of memory");
-    if (writer->stage.kind->give_weights(&writer->stage, made) || verl_batch_seal(made, error)) {
-        verl_error_set(error, "%s", writer->stage.error.text[0] ? writer->stage.error.text : "no weights were given");
-        verl_batch_destroy(&made);
-        return -1;
-    }
-    const char *names[VERL_MAX_COLUMNS];
-    int count = verl_batch_columns(made);
-    for (int i = 0; i < count && i < VERL_MAX_COLUMNS; i++)
-        names[i] = verl_batch_column_at(made, i)->name;
-    if (verl_batch_pack(made, names, NULL, count, false, body, error) || !(*output_p = s_output(host, NULL, made))) {
-        verl_batch_destroy(&made);
-        return verl_error_set(error, "out of memory");
-    }
-    return 0;
-}
-
-int
-verl_publish_weights(seat_t *writer, int64_t batch, verl_error_t *error)
-{
-    host_t *host = writer->host;
-    output_t *output = NULL;
-    verl_buffer_t body = { 0 };
-    int failed = 0;
-    for (int i = 0; i < writer->out_count && !failed; i++) {
-        edge_out_t *edge = &writer->out[i];
-        for (int64_t replica = 0; edge->plan->weights && replica < edge->replicas && !failed; replica++) {
-            if (!s_wants(writer, edge, replica, batch))
-                continue;
-            failed = output ? 0 : s_give(writer, &output, &body, error);
-            verl_message_t message = { .revision = host->plan->revision, .batch = batch, .parts = 1,
-                                       .time = verl_now(), .body = body.data, .body_size = body.size };
-            if (!failed)
-                failed = s_send(host, edge, replica, &message, output, error);
-        }
-    }
-    verl_buffer_done(&body);
-    if (output)
-        verl_output_release(output);
     return failed;
 }
 
@@ -176,7 +148,7 @@ verl_seat_is_sink(const seat_t *seat, int64_t batch)
 {
     for (int i = 0; i < seat->out_count; i++)
         if (!seat->out[i].plan->weights &&
-            verl_span_has(&seat->out[i].reader->span, seat->host->plan->steps, batch))
+            verl_span_has(&seat->out[i].reader->span, seat->world->plan->steps, batch))
             return false;
     return true;
 }

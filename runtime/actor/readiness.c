@@ -5,7 +5,7 @@
 int64_t
 verl_seat_after(const seat_t *seat, int64_t batch)
 {
-    const verl_plan_t *plan = seat->host->plan;
+    const verl_plan_t *plan = seat->world->plan;
     int64_t next = batch;
     do
         next = verl_span_next(&seat->plan->span, plan->steps, next);
@@ -16,12 +16,30 @@ verl_seat_after(const seat_t *seat, int64_t batch)
 int64_t
 verl_seat_wanted_update(const seat_t *seat, int64_t batch)
 {
-    const verl_plan_t *plan = seat->host->plan;
+    const verl_plan_t *plan = seat->world->plan;
+    int64_t update = -1, base = seat->world->cut - 1;
     if (seat->weights)
-        return verl_plan_version(plan, seat->weights->plan->maker, seat->weights->plan->staleness, batch);
-    if (seat->writer >= 0)
-        return verl_plan_version(plan, seat->host->seats[seat->writer].index, 0, batch);
-    return -1;
+        update = verl_plan_version(plan, seat->weights->plan->maker, seat->weights->plan->staleness, batch);
+    else if (seat->writer >= 0)
+        update = verl_plan_version(plan, seat->world->seats[seat->writer].index, 0, batch);
+    else
+        return -1;
+    return update > base ? update : base;
+}
+
+bool
+verl_seat_over(const seat_t *seat)
+{
+    return seat->next < 0 || seat->next >= seat->world->end;
+}
+
+bool
+verl_world_over(const world_t *world)
+{
+    for (int i = 0; i < world->seats_count; i++)
+        if (!verl_seat_over(&world->seats[i]))
+            return false;
+    return true;
 }
 
 // Runs on the part that came, rather than on the whole batch.
@@ -54,37 +72,37 @@ s_has_data(const seat_t *seat)
 static bool
 s_has_weights(const seat_t *seat)
 {
-    const host_t *host = seat->host;
+    const world_t *world = seat->world;
     int64_t update = verl_seat_wanted_update(seat, seat->next);
     if (seat->weights)
         return update < 0 || update == seat->version_update || verl_edge_find(seat->weights, update, 0);
-    if (seat->writer >= 0) {
-        int64_t pending = host->seats[seat->writer].next;
-        return update < 0 || pending < 0 || pending > update;
+    if (seat->writer >= 0) {                // the world is open: all updates before its cut are made
+        int64_t pending = world->seats[seat->writer].next;
+        return pending < 0 || pending > update;
     }
     if (seat->plan->handler->writes_weights)
-        for (int i = 0; i < host->seats_count; i++) {
-            const seat_t *reader = &host->seats[i];
-            if (reader->writer >= 0 && &host->seats[reader->writer] == seat && reader->next >= 0 &&
+        for (int i = 0; i < world->seats_count; i++) {
+            const seat_t *reader = &world->seats[i];
+            if (reader->writer >= 0 && &world->seats[reader->writer] == seat && reader->next >= 0 &&
                 reader->next <= seat->next)
                 return false;
         }
     return true;
 }
 
-// A stage without live output always has room, so that the oldest batch alive has.
+// A stage without live output always has room, and so has a batch that it has begun: the oldest batch alive gets on.
 static bool
 s_has_room(const seat_t *seat)
 {
-    const verl_plan_t *plan = seat->host->plan;
+    const verl_plan_t *plan = seat->world->plan;
     int64_t live = atomic_load(&seat->live_bytes);
-    return live == 0 || live + atomic_load(&seat->last_bytes) <= plan->max_bytes / plan->stages_count;
+    return live == 0 || seat->part > 0 || live + atomic_load(&seat->last_bytes) <= plan->max_bytes / plan->stages_count;
 }
 
 seat_state_t
 verl_seat_state(const seat_t *seat)
 {
-    return seat->next < 0          ? SEAT_OVER
+    return !seat->world->open || verl_seat_over(seat) ? SEAT_OVER
            : !s_has_data(seat)     ? SEAT_DATA
            : !s_has_weights(seat)  ? SEAT_WEIGHTS
            : !s_has_room(seat)     ? SEAT_ROOM
@@ -94,9 +112,9 @@ verl_seat_state(const seat_t *seat)
 bool
 verl_seat_changes_state(const seat_t *seat)
 {
-    const host_t *host = seat->host;
-    for (int i = 0; i < host->seats_count; i++)
-        if (host->seats[i].plan->handler->writes_weights)
+    const world_t *world = seat->world;
+    for (int i = 0; i < world->seats_count; i++)
+        if (world->seats[i].plan->handler->writes_weights)
             return seat->plan->handler->writes_weights;
     return true;
 }
@@ -113,11 +131,12 @@ seat_t *
 verl_host_pick(host_t *host)
 {
     seat_t *best = NULL;
-    for (int i = 0; i < host->seats_count; i++) {
-        seat_t *seat = &host->seats[i];
-        if (verl_seat_state(seat) == SEAT_WORKER && !s_waits_for_save(seat) && (!best || seat->next < best->next))
-            best = seat;
-    }
+    for (world_t *world = host->paused ? NULL : host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count; i++) {
+            seat_t *seat = &world->seats[i];
+            if (verl_seat_state(seat) == SEAT_WORKER && !s_waits_for_save(seat) && (!best || seat->next < best->next))
+                best = seat;
+        }
     return best;
 }
 
@@ -125,12 +144,13 @@ void
 verl_host_account(host_t *host)
 {
     int64_t now = verl_now();
-    for (int i = 0; i < host->seats_count; i++) {
-        seat_t *seat = &host->seats[i];
-        seat->spent[seat->state] += now - seat->since;
-        seat->since = now;
-        seat->state = seat == host->running ? SEAT_BUSY : verl_seat_state(seat);
-    }
+    for (world_t *world = host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count; i++) {
+            seat_t *seat = &world->seats[i];
+            seat->spent[seat->state] += now - seat->since;
+            seat->since = now;
+            seat->state = seat == host->running ? SEAT_BUSY : verl_seat_state(seat);
+        }
 }
 
 void
@@ -138,8 +158,11 @@ verl_host_changed(host_t *host)
 {
     verl_host_account(host);
     bool ready = false;
-    for (int i = 0; i < host->seats_count; i++)
-        ready |= host->seats[i].state == SEAT_WORKER;
+    for (world_t *world = host->worlds; world; world = world->next) {
+        ready |= world->retired;
+        for (int i = 0; i < world->seats_count; i++)
+            ready |= world->seats[i].state == SEAT_WORKER;
+    }
     if (ready && !host->running)
         pthread_cond_signal(&host->changed);
 }

@@ -7,13 +7,14 @@
 #include "runtime/base/clock.h"
 #include "runtime/wire/pack.h"
 
+// tag: returned when the director has acknowledged it.
 static void
-s_send(host_t *host, verl_buffer_t *body, int64_t batch, bool flush)
+s_send(host_t *host, verl_buffer_t *body, int64_t revision, int64_t batch, bool flush, output_t *tag)
 {
-    verl_message_t message = { .revision = host->plan ? host->plan->revision : 0, .batch = batch, .parts = 1,
-                               .time = verl_now(), .body = body->data, .body_size = body->size };
-    if (!body->failed)
-        verl_outbound_send(host->report, &message, NULL);
+    verl_message_t message = { .revision = revision, .batch = batch, .parts = 1, .time = verl_now(),
+                               .body = body->data, .body_size = body->size };
+    if ((body->failed || verl_outbound_send(host->report, &message, tag)) && tag)
+        verl_output_release(tag);
     if (flush)
         verl_outbound_flush(host->report);
     verl_buffer_done(body);
@@ -27,20 +28,20 @@ verl_report_hello(host_t *host)
     verl_pack_cstr(&body, "hello");
     verl_pack_int(&body, getpid());
     verl_pack_cstr(&body, VERL_VERSION);
-    s_send(host, &body, -1, true);
+    s_send(host, &body, 0, -1, true, NULL);
 }
 
 void
-verl_report_word(host_t *host, const char *word)
+verl_report_word(host_t *host, const char *word, int64_t revision)
 {
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 1);
     verl_pack_cstr(&body, word);
-    s_send(host, &body, -1, true);
+    s_send(host, &body, revision, -1, true, NULL);
 }
 
 void
-verl_report_done(seat_t *seat, int64_t batch)
+verl_report_done(seat_t *seat, int64_t batch, ack_t *ack)
 {
     verl_buffer_t body = { 0 };
     const verl_stage_t *stage = &seat->stage;
@@ -66,19 +67,32 @@ verl_report_done(seat_t *seat, int64_t batch)
         verl_pack_real(&body, stage->metrics[i].value);
         verl_pack_real(&body, stage->metrics[i].weight);
     }
-    s_send(seat->host, &body, batch, verl_seat_is_sink(seat, batch));
+    output_t *tag = ack ? verl_output_new(seat->host, seat, ack, NULL) : NULL;
+    s_send(seat->host, &body, seat->world->plan->revision, batch, verl_seat_is_sink(seat, batch), tag);
+}
+
+static void
+s_failed(host_t *host, int64_t revision, int stage, int64_t batch, const char *text)
+{
+    verl_buffer_t body = { 0 };
+    verl_pack_array(&body, 4);
+    verl_pack_cstr(&body, "failed");
+    verl_pack_int(&body, stage);
+    verl_pack_int(&body, batch);
+    verl_pack_cstr(&body, text);
+    s_send(host, &body, revision, batch, true, NULL);
 }
 
 void
 verl_report_failed(host_t *host, const seat_t *seat, int64_t batch, const char *text)
 {
-    verl_buffer_t body = { 0 };
-    verl_pack_array(&body, 4);
-    verl_pack_cstr(&body, "failed");
-    verl_pack_int(&body, seat ? seat->index : -1);
-    verl_pack_int(&body, batch);
-    verl_pack_cstr(&body, text);
-    s_send(host, &body, batch, true);
+    s_failed(host, seat ? seat->world->plan->revision : 0, seat ? seat->index : -1, batch, text);
+}
+
+void
+verl_report_failed_world(world_t *world, const seat_t *seat, const char *text)
+{
+    s_failed(world->host, world->plan->revision, seat->index, -1, text);
 }
 
 void
@@ -88,7 +102,7 @@ verl_report_saved(host_t *host, int64_t step)
     verl_pack_array(&body, 2);
     verl_pack_cstr(&body, "saved");
     verl_pack_int(&body, step);
-    s_send(host, &body, step, true);
+    s_send(host, &body, 0, step, true, NULL);
 }
 
 void
@@ -97,12 +111,14 @@ verl_report_state(host_t *host, verl_buffer_t *body)
     pthread_mutex_lock(&host->lock);
     const seat_t *seat = host->running;
     bool task = !seat && host->task != VERL_TASK_NONE;
-    verl_pack_array(body, 5);
+    verl_pack_array(body, 7);
     verl_pack_int(body, seat ? seat->index : host->task);
     verl_pack_int(body, seat ? seat->next : task ? host->task_batch : -1);
     verl_pack_int(body, seat ? verl_now() - seat->started : task ? verl_now() - host->task_since : 0);
     verl_pack_real(body, seat ? atomic_load(&((seat_t *) seat)->stage.progress) : 0);
     verl_pack_bool(body, host->prepared);
+    verl_pack_int(body, seat ? seat->world->plan->revision : 0);
+    verl_pack_bool(body, host->paused);
     pthread_mutex_unlock(&host->lock);
 }
 
@@ -117,7 +133,7 @@ s_on_sample(void *context, const verl_stage_t *stage, const char *prompt, const 
     verl_pack_cstr(&body, prompt);
     verl_pack_cstr(&body, response);
     verl_pack_real(&body, score);
-    s_send(context, &body, stage->batch, false);
+    s_send(context, &body, 0, stage->batch, false, NULL);
 }
 
 static void
@@ -128,7 +144,7 @@ s_on_log(void *context, const verl_stage_t *stage, const char *text)
     verl_pack_cstr(&body, "log");
     verl_pack_cstr(&body, stage->name);
     verl_pack_cstr(&body, text);
-    s_send(context, &body, stage->batch, true);
+    s_send(context, &body, 0, stage->batch, true, NULL);
 }
 
 const verl_reporter_t verl_host_reporter = { .sample = s_on_sample, .log = s_on_log };

@@ -38,6 +38,7 @@ struct verl_stage {
     pthread_mutex_t         *stop_lock;     // under which it is set, and …
     pthread_cond_t          *stop_signal;   // … what tells (CLOCK_MONOTONIC); NULL: nobody does
 
+    int64_t                  first;         // the first batch that may be its own
     int64_t                  batch;         // that it works on
     int64_t                  version;       // of the weights
     verl_error_t             error;

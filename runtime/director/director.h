@@ -38,7 +38,7 @@ typedef struct verl_observer {
 
 // How a stage spent its time: shares of the whole, which add to 1.
 typedef struct verl_stage_times {
-    const char *name;
+    char        name[256];
     int64_t     batches;
     double      busy, waiting_data, waiting_weights, blocked, waiting_worker;   // shares
     double      busy_seconds;
@@ -55,7 +55,9 @@ typedef struct verl_run_result {
 } verl_run_result_t;
 
 typedef struct verl_run_config {
-    const verl_plan_t *plan;                // borrowed
+    verl_plan_t       *plan;                // borrowed; where the run is resumed: any of its revisions
+    bool               resume;              // go on from the last checkpoint in run_directory
+    bool               script;              // a script of the run's own will say when the first permit may be given
     const char        *run_directory;       // exists, with topology.toml in it
     const char        *actor_program;       // path of verl-actor
     int                signal_fd;           // a signalfd for SIGINT and SIGTERM, which the caller has blocked

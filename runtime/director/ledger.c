@@ -16,46 +16,51 @@ typedef struct entry {                      // of one stage, for one batch
 } entry_t;
 
 typedef struct record {                     // of one batch
-    struct record *next;
-    int64_t        batch;
-    int            pending;                 // stages that are not done
-    int64_t        granted_at;
-    entry_t       *entries;                 // one a stage
+    struct record     *next;
+    const verl_plan_t *plan;
+    int64_t            batch;
+    int                pending;             // stages that are not done
+    int64_t            granted_at;
+    entry_t           *entries;             // one a stage
 } record_t;
 
 typedef struct stage_sum {
-    int64_t done, last;
-    int64_t handoffs[HANDOFFS];
-    int64_t handoffs_seen;
+    struct stage_sum *next;
+    char             *name;
+    int64_t           done, last;
+    int64_t           handoffs[HANDOFFS];
+    int64_t           handoffs_seen;
 } stage_sum_t;
 
-struct verl_ledger {
+typedef struct ignored {                    // a stage that nobody waits for
+    struct ignored    *next;
     const verl_plan_t *plan;
-    int64_t            granted, taken, done_at;
-    int64_t            skipped;
-    record_t          *records;             // alive ones, by rising batch
-    stage_sum_t       *stages;
+    int                stage;
+} ignored_t;
+
+struct verl_ledger {
+    int64_t      granted, taken, done_at;
+    int64_t      skipped;
+    record_t    *records, *newest;          // alive ones, by rising batch
+    stage_sum_t *stages;
+    ignored_t   *ignored;
 };
 
 verl_ledger_t *
-verl_ledger_new(const verl_plan_t *plan)
+verl_ledger_new(int64_t first)
 {
     verl_ledger_t *self = calloc(1, sizeof *self);
-    if (self && !(self->stages = calloc((size_t) plan->stages_count, sizeof *self->stages)))
-        verl_ledger_destroy(&self);
     if (!self)
         return NULL;
-    self->plan = plan;
-    self->granted = -1;
-    for (int i = 0; i < plan->stages_count; i++)
-        self->stages[i].last = -1;
+    self->granted = first - 1;
+    self->taken = first;
     return self;
 }
 
 static void
-s_record_free(const verl_plan_t *plan, record_t *record)
+s_record_free(record_t *record)
 {
-    for (int i = 0; i < plan->stages_count; i++) {
+    for (int i = 0; i < record->plan->stages_count; i++) {
         for (int j = 0; j < record->entries[i].count; j++)
             free(record->entries[i].metrics[j].name);
         free(record->entries[i].metrics);
@@ -73,26 +78,78 @@ verl_ledger_destroy(verl_ledger_t **ledger_p)
     *ledger_p = NULL;
     for (record_t *record = self->records, *next; record; record = next) {
         next = record->next;
-        s_record_free(self->plan, record);
+        s_record_free(record);
     }
-    free(self->stages);
+    for (stage_sum_t *sum = self->stages, *next; sum; sum = next) {
+        next = sum->next;
+        free(sum->name);
+        free(sum);
+    }
+    for (ignored_t *ignored = self->ignored, *next; ignored; ignored = next) {
+        next = ignored->next;
+        free(ignored);
+    }
     free(self);
+}
+
+static record_t *
+s_record(const verl_ledger_t *self, int64_t batch)
+{
+    record_t *record = self->records;
+    while (record && record->batch != batch)
+        record = record->next;
+    return record;
+}
+
+// Of a stage's name, made at its first report. NULL: there was none, or no memory.
+static stage_sum_t *
+s_sum(const verl_ledger_t *self, const char *stage)
+{
+    stage_sum_t *sum = self->stages;
+    while (sum && strcmp(sum->name, stage) != 0)
+        sum = sum->next;
+    return sum;
+}
+
+static stage_sum_t *
+s_sum_of(verl_ledger_t *self, const char *stage)
+{
+    stage_sum_t *sum = s_sum(self, stage);
+    if (sum || !(sum = calloc(1, sizeof *sum)))
+        return sum;
+    if (!(sum->name = strdup(stage))) {
+        free(sum);
+        return NULL;
+    }
+    sum->last = -1;
+    sum->next = self->stages;
+    self->stages = sum;
+    return sum;
 }
 
 // --- permits ------------------------------------------------------------------------------------------------------
 
 int64_t
-verl_ledger_grantable(const verl_ledger_t *self)
+verl_ledger_grantable(const verl_ledger_t *self, const verl_plan_t *plan)
 {
     int64_t done = self->taken;
     for (const record_t *record = self->records; record && !record->pending; record = record->next)
         done++;
-    int64_t last = verl_plan_last(self->plan), most = done + self->plan->max_in_flight - 1;
+    int64_t last = verl_plan_last(plan), most = done + plan->max_in_flight - 1;
     return most < last ? most : last;
 }
 
+static bool
+s_ignores(const verl_ledger_t *self, const verl_plan_t *plan, int stage)
+{
+    const ignored_t *ignored = self->ignored;
+    while (ignored && (ignored->plan != plan || ignored->stage != stage))
+        ignored = ignored->next;
+    return ignored;
+}
+
 static record_t *
-s_record_new(const verl_plan_t *plan, int64_t batch)
+s_record_new(const verl_ledger_t *self, const verl_plan_t *plan, int64_t batch)
 {
     record_t *record = calloc(1, sizeof *record);
     if (record && !(record->entries = calloc((size_t) plan->stages_count, sizeof *record->entries))) {
@@ -101,25 +158,26 @@ s_record_new(const verl_plan_t *plan, int64_t batch)
     }
     if (!record)
         return NULL;
+    record->plan = plan;
     record->batch = batch;
     record->granted_at = verl_now();
     for (int i = 0; i < plan->stages_count; i++)
-        record->pending += verl_span_has(&plan->stages[i].span, plan->steps, batch);
+        record->pending += verl_span_has(&plan->stages[i].span, plan->steps, batch) && !s_ignores(self, plan, i);
     return record;
 }
 
 void
-verl_ledger_grant(verl_ledger_t *self, int64_t last)
+verl_ledger_grant(verl_ledger_t *self, int64_t last, const verl_plan_t *plan)
 {
-    record_t **link = &self->records;
-    while (*link)
-        link = &(*link)->next;
     while (self->granted < last) {
-        record_t *record = s_record_new(self->plan, self->granted + 1);
+        record_t *record = s_record_new(self, plan, self->granted + 1);
         if (!record)
             return;                         // tried again with the next batch that is done
-        *link = record;
-        link = &record->next;
+        if (self->records)
+            self->newest->next = record;
+        else
+            self->records = record;
+        self->newest = record;
         self->granted++;
     }
 }
@@ -137,21 +195,61 @@ verl_ledger_done(const verl_ledger_t *self)
 }
 
 int64_t
-verl_ledger_stage_done(const verl_ledger_t *self, int stage)
+verl_ledger_stage_done(const verl_ledger_t *self, const char *stage)
 {
-    return self->stages[stage].done;
+    const stage_sum_t *sum = s_sum(self, stage);
+    return sum ? sum->done : 0;
 }
 
 int64_t
-verl_ledger_stage_last(const verl_ledger_t *self, int stage)
+verl_ledger_stage_last(const verl_ledger_t *self, const char *stage)
 {
-    return self->stages[stage].last;
+    const stage_sum_t *sum = s_sum(self, stage);
+    return sum ? sum->last : -1;
 }
 
 int64_t
 verl_ledger_skipped(const verl_ledger_t *self)
 {
     return self->skipped;
+}
+
+const verl_plan_t *
+verl_ledger_plan(const verl_ledger_t *self, int64_t batch)
+{
+    const record_t *record = s_record(self, batch);
+    return record ? record->plan : NULL;
+}
+
+// Of a stage that does not work on the batch, or is ignored: yes.
+static bool
+s_done(const verl_ledger_t *self, const record_t *record, int stage)
+{
+    const verl_plan_t *plan = record->plan;
+    return record->entries[stage].done || !verl_span_has(&plan->stages[stage].span, plan->steps, record->batch) ||
+           s_ignores(self, plan, stage);
+}
+
+bool
+verl_ledger_has_done(const verl_ledger_t *self, int64_t batch, int stage)
+{
+    const record_t *record = s_record(self, batch);
+    return !record || s_done(self, record, stage);
+}
+
+void
+verl_ledger_ignore(verl_ledger_t *self, const verl_plan_t *plan, int stage)
+{
+    ignored_t *ignored = malloc(sizeof *ignored);
+    if (!ignored || s_ignores(self, plan, stage)) {
+        free(ignored);
+        return;
+    }
+    for (record_t *record = self->records; record; record = record->next)
+        if (record->plan == plan && !s_done(self, record, stage))
+            record->pending--;
+    *ignored = (ignored_t) { .next = self->ignored, .plan = plan, .stage = stage };
+    self->ignored = ignored;
 }
 
 // --- entering -----------------------------------------------------------------------------------------------------
@@ -179,21 +277,23 @@ s_read_metrics(entry_t *entry, verl_reader_t *reader, verl_error_t *error)
 }
 
 int
-verl_ledger_enter(verl_ledger_t *self, int stage, int64_t batch, bool skipped, int64_t busy_ns, int64_t handoff_ns,
-                  verl_reader_t *metrics, verl_error_t *error)
+verl_ledger_enter(verl_ledger_t *self, const verl_plan_t *plan, int stage, int64_t batch, bool skipped,
+                  int64_t busy_ns, int64_t handoff_ns, verl_reader_t *metrics, verl_error_t *error)
 {
-    record_t *record = self->records;
-    while (record && record->batch != batch)
-        record = record->next;
-    const char *name = self->plan->stages[stage].name;
-    if (!record || !verl_span_has(&self->plan->stages[stage].span, self->plan->steps, batch))
+    record_t *record = s_record(self, batch);
+    const char *name = plan->stages[stage].name;
+    if (!record && batch >= 0 && batch < self->taken)
+        return 0;
+    if (!record || record->plan != plan || !verl_span_has(&plan->stages[stage].span, plan->steps, batch))
         return verl_error_set(error, "stage %s reports batch %lld, which it was not given", name, (long long) batch);
     entry_t *entry = &record->entries[stage];
-    if (entry->done)
-        return verl_error_set(error, "stage %s reports batch %lld twice", name, (long long) batch);
+    if (s_done(self, record, stage))
+        return 0;
+    stage_sum_t *sum = s_sum_of(self, name);
+    if (!sum)
+        return verl_error_set(error, "out of memory");
     if (s_read_metrics(entry, metrics, error))
         return -1;
-    stage_sum_t *sum = &self->stages[stage];
     entry->done = true;
     entry->busy_ns = busy_ns;
     record->pending--;
@@ -213,10 +313,10 @@ s_compare(const void *a, const void *b)
 }
 
 double
-verl_ledger_handoff(const verl_ledger_t *self, int stage)
+verl_ledger_handoff(const verl_ledger_t *self, const char *stage)
 {
-    const stage_sum_t *sum = &self->stages[stage];
-    int64_t sorted[HANDOFFS], count = sum->handoffs_seen < HANDOFFS ? sum->handoffs_seen : HANDOFFS;
+    const stage_sum_t *sum = s_sum(self, stage);
+    int64_t sorted[HANDOFFS], count = !sum ? 0 : sum->handoffs_seen < HANDOFFS ? sum->handoffs_seen : HANDOFFS;
     if (!count)
         return 0;
     memcpy(sorted, sum->handoffs, (size_t) count * sizeof *sorted);
@@ -244,7 +344,7 @@ s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_val
 static json_t *
 s_line(verl_ledger_t *self, const record_t *record)
 {
-    const verl_plan_t *plan = self->plan;
+    const verl_plan_t *plan = record->plan;
     int64_t now = verl_now();
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(record->batch));
@@ -273,6 +373,6 @@ verl_ledger_take(verl_ledger_t *self)
     json_t *line = s_line(self, record);
     self->records = record->next;
     self->taken++;
-    s_record_free(self->plan, record);
+    s_record_free(record);
     return line;
 }

@@ -10,26 +10,34 @@
 
 typedef struct verl_ledger verl_ledger_t;
 
-verl_ledger_t *verl_ledger_new(const verl_plan_t *plan);
+// first: the batch that the run begins with; > 0 where it goes on from a checkpoint.
+verl_ledger_t *verl_ledger_new(int64_t first);
 void           verl_ledger_destroy(verl_ledger_t **ledger_p);
 
-// The highest batch that may be granted now, given what is done and max_in_flight; grows only.
-int64_t verl_ledger_grantable(const verl_ledger_t *ledger);
-void    verl_ledger_grant(verl_ledger_t *ledger, int64_t last);
-int64_t verl_ledger_granted(const verl_ledger_t *ledger);              // -1: none
-int64_t verl_ledger_done(const verl_ledger_t *ledger);                 // batches 0 … done - 1 are done everywhere
-int64_t verl_ledger_stage_done(const verl_ledger_t *ledger, int stage);// batches that it is done with
-int64_t verl_ledger_stage_last(const verl_ledger_t *ledger, int stage);// the highest of them; -1: none
+// The highest batch that may be granted now under a plan, given what is done and its max_in_flight; grows only.
+int64_t verl_ledger_grantable(const verl_ledger_t *ledger, const verl_plan_t *plan);
+// Grants up to `last` under a plan (borrowed while batches of it are alive, and known by its pointer).
+void    verl_ledger_grant(verl_ledger_t *ledger, int64_t last, const verl_plan_t *plan);
+int64_t verl_ledger_granted(const verl_ledger_t *ledger);              // first - 1: none
+int64_t verl_ledger_done(const verl_ledger_t *ledger);                 // batches before it are done everywhere
+// By the name of a stage, whatever revisions it was of: batches that it is done with, and the highest of them; -1: none.
+int64_t verl_ledger_stage_done(const verl_ledger_t *ledger, const char *stage);
+int64_t verl_ledger_stage_last(const verl_ledger_t *ledger, const char *stage);
+// Of a batch that is alive: is a stage of its plan done with it, and the plan. NULL: it is not alive.
+const verl_plan_t *verl_ledger_plan(const verl_ledger_t *ledger, int64_t batch);
+bool    verl_ledger_has_done(const verl_ledger_t *ledger, int64_t batch, int stage);
+// Nobody waits for a stage any more: it counts as done with all batches of the plan, also with later ones.
+void    verl_ledger_ignore(verl_ledger_t *ledger, const verl_plan_t *plan, int stage);
 
-// A stage is done with a batch. metrics: what is left of the report, read from it. -1 with a reason: the batch was not
-// granted, or was done already.
-int verl_ledger_enter(verl_ledger_t *ledger, int stage, int64_t batch, bool skipped, int64_t busy_ns,
-                      int64_t handoff_ns, verl_reader_t *metrics, verl_error_t *error);
+// A stage of a plan is done with a batch. metrics: what is left of the report, read from it. A batch that it was done with
+// already (a successor does some again) is passed over. -1 with a reason: the batch was never granted under this plan.
+int verl_ledger_enter(verl_ledger_t *ledger, const verl_plan_t *plan, int stage, int64_t batch, bool skipped,
+                      int64_t busy_ns, int64_t handoff_ns, verl_reader_t *metrics, verl_error_t *error);
 
 // The next batch that is done everywhere, as its line of metrics.jsonl; NULL: none is. Caller owns it.
 json_t *verl_ledger_take(verl_ledger_t *ledger);
 
 int64_t verl_ledger_skipped(const verl_ledger_t *ledger);              // batches of which a stage was skipped
 // Median hand-off of a stage in microseconds, over the last thousand; 0: none was seen.
-double  verl_ledger_handoff(const verl_ledger_t *ledger, int stage);
+double  verl_ledger_handoff(const verl_ledger_t *ledger, const char *stage);
 #endif

@@ -29,10 +29,11 @@ typedef struct member {
     atomic_bool        thread_ended;
     verl_host_config_t host;
     verl_error_t       error;               // of a thread that could not begin
+    int                words_count;         // of an external actor's command
+    char             **words;
 } member_t;
 
 struct verl_node {
-    const verl_plan_t  *plan;
     const char         *run_id, *run_directory, *actor_program;
     void               *zmq;
     int                 epoll_fd;
@@ -41,16 +42,16 @@ struct verl_node {
 };
 
 verl_node_t *
-verl_node_new(const verl_plan_t *plan, const char *run_id, const char *run_directory, const char *actor_program,
-              void *zmq, int epoll_fd, verl_error_t *error)
+verl_node_new(const char *run_id, const char *run_directory, const char *actor_program, void *zmq, int epoll_fd,
+              verl_error_t *error)
 {
     verl_node_t *self = calloc(1, sizeof *self);
     if (!self) {
         verl_error_set(error, "out of memory");
         return NULL;
     }
-    *self = (verl_node_t) { .plan = plan, .run_id = run_id, .run_directory = run_directory,
-                            .actor_program = actor_program, .zmq = zmq, .epoll_fd = epoll_fd };
+    *self = (verl_node_t) { .run_id = run_id, .run_directory = run_directory, .actor_program = actor_program,
+                            .zmq = zmq, .epoll_fd = epoll_fd };
     self->bulk = verl_bulk_server_new(0, error);
     if (!self->bulk)
         verl_node_destroy(&self);
@@ -60,27 +61,54 @@ verl_node_new(const verl_plan_t *plan, const char *run_id, const char *run_direc
 // --- starting -----------------------------------------------------------------------------------------------------
 
 static int
-s_open_log(const verl_node_t *self, const verl_plan_actor_t *actor, int64_t replica, char *path, size_t size)
+s_open_log(const verl_node_t *self, const verl_instance_t *instance, char *path, size_t size)
 {
-    if (actor->replicas > 1)
-        snprintf(path, size, "%s/logs/%s.%lld.log", self->run_directory, actor->name, (long long) replica);
+    if (instance->replicas > 1)
+        snprintf(path, size, "%s/logs/%s.%lld.log", self->run_directory, instance->name,
+                 (long long) instance->replica);
     else
-        snprintf(path, size, "%s/logs/%s.log", self->run_directory, actor->name);
+        snprintf(path, size, "%s/logs/%s.log", self->run_directory, instance->name);
     return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 }
 
+// The environment of an actor: of a program that is not ours too, which has no arguments of ours.
+typedef struct environment {
+    char   texts[6][4200];
+    char **all;
+} environment_t;
+
 static int
-s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
+s_describe(const verl_node_t *self, const verl_instance_t *instance, environment_t *environment)
 {
-    char label[300], replica[24], parent[24];
-    const verl_instance_t *instance = &member->instance;
-    snprintf(label, sizeof label, "%s#%llu", self->plan->actors[instance->actor].name,
-             (unsigned long long) instance->incarnation);
-    snprintf(replica, sizeof replica, "%lld", (long long) instance->replica);
-    snprintf(parent, sizeof parent, "%d", getpid());
-    char *arguments[] = { (char *) "verl-actor", label, (char *) "--replica", replica, (char *) "--run-id",
-                          (char *) self->run_id, (char *) "--run-dir", (char *) self->run_directory,
-                          (char *) "--parent", parent, NULL };
+    size_t count = 0, size = sizeof environment->texts[0];
+    char(*texts)[4200] = environment->texts;
+    snprintf(texts[0], size, "VERL_ACTOR=%s", instance->name);
+    snprintf(texts[1], size, "VERL_INCARNATION=%llu", (unsigned long long) instance->incarnation);
+    snprintf(texts[2], size, "VERL_REPLICA=%lld", (long long) instance->replica);
+    snprintf(texts[3], size, "VERL_RUN_ID=%s", self->run_id);
+    snprintf(texts[4], size, "VERL_PARENT=%d", getpid());
+    snprintf(texts[5], size, "VERL_RUN_DIR=%s", self->run_directory);
+    while (environ[count])
+        count++;
+    environment->all = calloc(count + 7, sizeof *environment->all);
+    if (!environment->all)
+        return -1;
+    for (int i = 0; i < 6; i++)
+        environment->all[i] = texts[i];
+    size_t kept = 6;
+    for (size_t i = 0; i < count; i++) {
+        bool ours = false;
+        for (int j = 0; j < 6; j++)
+            ours |= strncmp(environ[i], texts[j], strcspn(texts[j], "=") + 1) == 0;
+        if (!ours)
+            environment->all[kept++] = environ[i];
+    }
+    return 0;
+}
+
+static int
+s_spawn_words(member_t *member, const char *program, char **words, char **environment, int log, int node_fd)
+{
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all;
@@ -95,9 +123,32 @@ s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
     posix_spawnattr_setsigmask(&attributes, &none);
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    int failed = posix_spawn(&member->instance.pid, self->actor_program, &actions, &attributes, arguments, environ);
+    int failed = posix_spawnp(&member->instance.pid, program, &actions, &attributes, words, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
+    return failed;
+}
+
+static int
+s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
+{
+    char label[300], replica[24], parent[24];
+    const verl_instance_t *instance = &member->instance;
+    environment_t environment;
+    snprintf(label, sizeof label, "%s#%llu", instance->name, (unsigned long long) instance->incarnation);
+    snprintf(replica, sizeof replica, "%lld", (long long) instance->replica);
+    snprintf(parent, sizeof parent, "%d", getpid());
+    char *arguments[] = { (char *) "verl-actor", label, (char *) "--replica", replica, (char *) "--run-id",
+                          (char *) self->run_id, (char *) "--run-dir", (char *) self->run_directory,
+                          (char *) "--parent", parent, NULL };
+    if (s_describe(self, instance, &environment)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int failed = member->words_count
+                     ? s_spawn_words(member, member->words[0], member->words, environment.all, log, node_fd)
+                     : s_spawn_words(member, self->actor_program, arguments, environ, log, node_fd);
+    free(environment.all);
     errno = failed;
     return failed ? -1 : 0;
 }
@@ -106,12 +157,12 @@ static int
 s_start_process(verl_node_t *self, member_t *member, int node_fd, verl_error_t *error)
 {
     char path[4096];
-    const verl_plan_actor_t *actor = &self->plan->actors[member->instance.actor];
-    int log = s_open_log(self, actor, member->instance.replica, path, sizeof path);
+    int log = s_open_log(self, &member->instance, path, sizeof path);
     if (log < 0)
         return verl_error_errno(error, "cannot write %s", path);
-    int failed = s_spawn(self, member, log, node_fd) ? verl_error_errno(error, "cannot start %s", self->actor_program)
-                                                     : 0;
+    int failed = s_spawn(self, member, log, node_fd)
+                     ? verl_error_errno(error, "cannot start %s", member->words_count ? member->words[0]
+                                                                                      : self->actor_program) : 0;
     close(log);
     close(node_fd);
     if (failed)
@@ -120,7 +171,7 @@ s_start_process(verl_node_t *self, member_t *member, int node_fd, verl_error_t *
     member->pidfd = (int) syscall(SYS_pidfd_open, member->instance.pid, 0);
     struct epoll_event event = { .events = EPOLLIN };
     if (member->pidfd < 0 || epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, member->pidfd, &event))
-        return verl_error_errno(error, "cannot watch actor %s", actor->name);
+        return verl_error_errno(error, "cannot watch actor %s", member->instance.name);
     return 0;
 }
 
@@ -139,7 +190,7 @@ s_thread(void *argument)
 static int
 s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *error)
 {
-    member->host = (verl_host_config_t) { .actor = self->plan->actors[member->instance.actor].name,
+    member->host = (verl_host_config_t) { .actor = member->instance.name,
                                           .replica = member->instance.replica,
                                           .incarnation = member->instance.incarnation, .run_id = self->run_id,
                                           .run_directory = self->run_directory, .node_fd = node_fd,
@@ -153,23 +204,50 @@ s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *e
     return 0;
 }
 
+// The command of an actor that is a program of its own.
+static int
+s_take_words(member_t *member, const verl_plan_actor_t *actor, verl_error_t *error)
+{
+    const verl_value_t *command = NULL;
+    for (int i = 0; actor->kind && actor->kind->external && i < actor->options.count; i++)
+        if (strcmp(actor->options.keys[i], "command") == 0)
+            command = &actor->options.items[i];
+    if (!command)
+        return 0;
+    if (!(member->words = calloc((size_t) command->count + 1, sizeof *member->words)))
+        return verl_error_set(error, "out of memory");
+    for (int i = 0; i < command->count; i++)
+        if (!(member->words[member->words_count++] = strdup(command->items[i].string)))
+            return verl_error_set(error, "out of memory");
+    return member->words_count ? 0 : verl_error_set(error, "the command of actor %s is empty", actor->name);
+}
+
 verl_instance_t *
-verl_node_start(verl_node_t *self, int actor, int64_t replica, uint64_t incarnation, verl_error_t *error)
+verl_node_start(verl_node_t *self, const verl_plan_actor_t *actor, int64_t replica, uint64_t incarnation,
+                verl_error_t *error)
 {
     member_t *member = calloc(1, sizeof *member);
-    if (!member) {
+    char *name = strdup(actor->name);
+    if (!member || !name) {
+        free(member);
+        free(name);
         verl_error_set(error, "out of memory");
         return NULL;
     }
-    member->instance = (verl_instance_t) { .actor = actor, .replica = replica, .incarnation = incarnation };
+    member->instance = (verl_instance_t) { .name = name, .replica = replica, .replicas = actor->replicas,
+                                           .incarnation = incarnation };
     member->pidfd = -1;
     member->next = self->members;
     self->members = member;
     int node_fd = verl_bulk_server_add(self->bulk, incarnation, error);
     if (node_fd < 0)
         return NULL;
-    int failed = self->plan->actors[actor].place == VERL_PLACE_THREAD ? s_start_thread(self, member, node_fd, error)
-                                                                      : s_start_process(self, member, node_fd, error);
+    if (s_take_words(member, actor, error)) {
+        close(node_fd);
+        return NULL;
+    }
+    int failed = actor->place == VERL_PLACE_THREAD && !member->words_count
+                     ? s_start_thread(self, member, node_fd, error) : s_start_process(self, member, node_fd, error);
     return failed ? NULL : &member->instance;
 }
 
@@ -212,10 +290,11 @@ s_reap_process(verl_node_t *self, member_t *member, verl_death_t *death)
     struct rusage usage;
     if (wait4(member->instance.pid, &death->status, WNOHANG, &usage) != member->instance.pid)
         return false;
-    const verl_plan_actor_t *actor = &self->plan->actors[member->instance.actor];
-    int log = s_open_log(self, actor, member->instance.replica, death->log, sizeof death->log);
+    int log = s_open_log(self, &member->instance, death->log, sizeof death->log);
     if (log >= 0)
         close(log);
+    if (member->words_count)
+        kill(-member->instance.pid, SIGKILL);   // children that outlive it
     death->peak_kb = usage.ru_maxrss;
     s_tail(death->log, death->tail, sizeof death->tail);
     epoll_ctl(self->epoll_fd, EPOLL_CTL_DEL, member->pidfd, NULL);
@@ -259,11 +338,46 @@ verl_node_alive(const verl_node_t *self)
 }
 
 void
+verl_node_kill_one(verl_node_t *self, verl_instance_t *instance)
+{
+    (void) self;
+    if (!instance->alive || instance->thread)
+        return;
+    kill(-instance->pid, SIGKILL);          // its session's group: a command's children too
+    kill(instance->pid, SIGKILL);
+}
+
+void
 verl_node_kill(verl_node_t *self)
 {
     for (member_t *member = self->members; member; member = member->next)
-        if (member->instance.alive && !member->instance.thread)
-            kill(member->instance.pid, SIGKILL);
+        verl_node_kill_one(self, &member->instance);
+}
+
+static void
+s_free(member_t *member)
+{
+    if (member->pidfd >= 0)
+        close(member->pidfd);
+    for (int i = 0; i < member->words_count; i++)
+        free(member->words[i]);
+    free(member->words);
+    free(member->instance.name);
+    free(member);
+}
+
+void
+verl_node_forget(verl_node_t *self, verl_instance_t *instance)
+{
+    member_t **link = &self->members;
+    while (*link && &(*link)->instance != instance)
+        link = &(*link)->next;
+    member_t *member = *link;
+    if (!member || instance->alive)
+        return;
+    *link = member->next;
+    verl_bulk_server_gone(self->bulk, instance->incarnation);
+    s_free(member);
 }
 
 void
@@ -278,11 +392,9 @@ verl_node_destroy(verl_node_t **node_p)
         next = member->next;
         if (member->instance.alive && !member->instance.thread)
             waitpid(member->instance.pid, NULL, 0);
-        if (member->pidfd >= 0)
-            close(member->pidfd);
         // A thread that never returns from its handler is left: the process is about to end.
         if (!member->instance.alive || !member->instance.thread)
-            free(member);
+            s_free(member);
     }
     verl_bulk_server_destroy(&self->bulk);
     free(self);

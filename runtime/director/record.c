@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,78 @@ verl_record_event(verl_record_t *self, const char *event, json_t *fields)
     json_decref(line);
 }
 
+int
+verl_record_sync(verl_record_t *self, verl_error_t *error)
+{
+    return fsync(self->log_fd) ? verl_error_errno(error, "cannot write %s/run.log", self->directory) : 0;
+}
+
+// Writes a file beside its place and renames it.
+static int
+s_write_whole(const char *path, const char *text, size_t size, verl_error_t *error)
+{
+    char beside[4300];
+    snprintf(beside, sizeof beside, "%s.tmp", path);
+    int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    size_t done = 0;
+    while (fd >= 0 && done < size) {
+        ssize_t more = write(fd, text + done, size - done);
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more <= 0)
+            break;
+        done += (size_t) more;
+    }
+    bool bad = fd < 0 || done < size || fsync(fd);
+    if (fd >= 0 && close(fd))
+        bad = true;
+    return bad || rename(beside, path) ? verl_error_errno(error, "cannot write %s", path) : 0;
+}
+
+int
+verl_record_topology(verl_record_t *self, int64_t revision, const char *text, size_t size, verl_error_t *error)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/topology-%lld.toml", self->directory, (long long) revision);
+    return s_write_whole(path, text, size, error);
+}
+
+// Where the lines that stay end.
+static size_t
+s_kept(const char *text, size_t size, int64_t first)
+{
+    size_t kept = 0;
+    while (kept < size) {
+        const char *end = memchr(text + kept, '\n', size - kept);
+        json_t *line = end ? json_loadb(text + kept, (size_t) (end - text) - kept, 0, NULL) : NULL;
+        const json_t *step = json_object_get(line, "step");
+        bool stays = json_is_integer(step) && json_integer_value(step) < first;
+        json_decref(line);
+        if (!stays)
+            break;
+        kept = (size_t) (end - text) + 1;
+    }
+    return kept;
+}
+
+int
+verl_record_cut(verl_record_t *self, int64_t first, verl_error_t *error)
+{
+    char path[4200];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", self->directory);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    char *text = fd >= 0 && fstat(fd, &info) == 0 ? malloc((size_t) info.st_size + 1) : NULL;
+    ssize_t got = text ? pread(fd, text, (size_t) info.st_size, 0) : -1;
+    bool bad = got < 0 || ftruncate(fd, (off_t) s_kept(text, (size_t) got, first));
+    int number = errno;
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    errno = number;
+    return bad ? verl_error_errno(error, "cannot cut %s", path) : 0;
+}
+
 // --- checkpoints --------------------------------------------------------------------------------------------------
 
 int
@@ -157,6 +230,14 @@ s_put(const char *from, const char *path)
     if (errno != ENOENT)                    // a file system that cannot exchange
         nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
     return rename(from, path);
+}
+
+void
+verl_record_drop_handover(verl_record_t *self, int64_t revision)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/handover-%lld", self->directory, (long long) revision);
+    nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
 }
 
 static int

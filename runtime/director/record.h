@@ -16,6 +16,15 @@ int  verl_record_metrics(verl_record_t *record, const json_t *line, verl_error_t
 // One line of run.log: {"t": seconds since the epoch, "event": event, …fields}. fields is taken, may be NULL.
 void verl_record_event(verl_record_t *record, const char *event, json_t *fields);
 
+// What was written of run.log is on disk. -1 with the reason.
+int  verl_record_sync(verl_record_t *record, verl_error_t *error);
+// A revision's topology as resolved: topology-REVISION.toml, whole or not at all.
+int  verl_record_topology(verl_record_t *record, int64_t revision, const char *text, size_t size, verl_error_t *error);
+// Takes away the lines of metrics.jsonl of step `first` and later, and half a line at its end: they are written again.
+int  verl_record_cut(verl_record_t *record, int64_t first, verl_error_t *error);
+// The directory handover-REVISION, by which state went from one actor to its successor, goes.
+void verl_record_drop_handover(verl_record_t *record, int64_t revision);
+
 // A checkpoint of so many batches: the directory that actors write to (made), then, when all have: synced, renamed from
 // step-N.tmp to step-N with a manifest, and all but the last `keep` (0: all stay) removed. path: the final place.
 // A whole checkpoint is there at every moment, also of a step that is saved again. What was begun and not ended goes with

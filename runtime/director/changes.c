@@ -1,0 +1,556 @@
+// changes.c: from a request to a new revision in force, or to nothing at all.
+//
+// One at a time, in order of arrival, each checked against the newest revision at its turn. What is new starts and
+// prepares beside what runs; everybody gets the new table; then the cut is logged, which is the point of no return, and
+// the next permits are of the new revision. Where state is handed over, the permit at the cut is held until the successor
+// has it. Whatever fails before the cut is logged leaves no trace.
+#include "runtime/director/director_impl.h"
+#include "runtime/topology/topology.h"
+
+#define SAY_NS VERL_S                       // between two words to who waits
+
+static void
+s_change_free(change_t *change)
+{
+    verl_difference_destroy(&change->difference);
+    for (int i = 0; i < change->swaps_count; i++)
+        free(change->swaps[i]);
+    free(change->swaps);
+    free(change->text);
+    free(change->path);
+    free(change);
+}
+
+// The first one is over.
+static void
+s_next(director_t *self)
+{
+    change_t *change = self->changes;
+    self->changes = change->next;
+    s_change_free(change);
+}
+
+void
+verl_changes_free(director_t *self)
+{
+    while (self->changes)
+        s_next(self);
+    while (self->holds) {
+        hold_t *hold = self->holds;
+        self->holds = hold->next;
+        free(hold);
+    }
+}
+
+int64_t
+verl_held(const director_t *self)
+{
+    int64_t lowest = self->changes && self->changes->hold >= 0 ? self->changes->hold : INT64_MAX;
+    for (const hold_t *hold = self->holds; hold; hold = hold->next)
+        lowest = hold->batch < lowest ? hold->batch : lowest;
+    return lowest;
+}
+
+// --- it does not come to be ---------------------------------------------------------------------------------------
+
+static bool
+s_is_new(const director_t *self, const change_t *change, const party_t *party)
+{
+    for (const revision_t *revision = self->revisions; revision; revision = revision->next)
+        if (revision != change->candidate && verl_revision_slot(revision, party))
+            return false;
+    return verl_revision_slot(change->candidate, party) != NULL;
+}
+
+static void
+s_take_back(director_t *self, change_t *change)
+{
+    for (int i = 0; i < change->candidate->slots_count; i++) {
+        slot_t *slot = &change->candidate->slots[i];
+        party_t *party = slot->party;
+        if (!party)
+            continue;
+        if (s_is_new(self, change, party)) {
+            party->leaving = true;
+            if (party->instance)
+                verl_node_kill_one(self->node, party->instance);
+            if (!party->dead && party->instance && party->instance->thread)
+                verl_party_stop(self, party);
+        } else if (slot->tabled && !party->dead) {
+            verl_order_number(self, party, change->candidate->plan->revision, "drop", 0);
+        }
+    }
+    verl_record_drop_handover(self->record, change->candidate->plan->revision);
+    verl_revision_free(self, change->candidate);
+    change->candidate = NULL;
+}
+
+static void __attribute__((format(printf, 3, 4)))
+s_refuse(director_t *self, change_t *change, const char *format, ...)
+{
+    char text[4000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (change->candidate)
+        s_take_back(self, change);
+    verl_event(self, "refused", json_pack("{s:s, s:s*}", "why", text, "who", change->who));
+    if (change->token)
+        verl_control_refuse(self->control, change->token, "%s", text);
+    else
+        verl_director_fail(self, "a change that the run had before cannot be made again: %s", text);
+    s_next(self);
+    verl_settle(self);
+}
+
+bool
+verl_changes_lost(director_t *self, party_t *party, const char *why)
+{
+    change_t *change = self->changes;
+    if (!change || !change->candidate || change->candidate->cut >= 0 || !s_is_new(self, change, party))
+        return false;
+    s_refuse(self, change, "%s: the change is taken back", why);
+    return true;
+}
+
+bool
+verl_changes_failed(director_t *self, int64_t revision, const char *why)
+{
+    change_t *change = self->changes;
+    if (!change || !change->candidate || change->candidate->plan->revision != revision)
+        return false;
+    s_refuse(self, change, "%s: the change is taken back", why);
+    return true;
+}
+
+// --- checking -----------------------------------------------------------------------------------------------------
+
+static char *
+s_resolved(const verl_plan_t *plan, size_t *ret_size)
+{
+    char *text = NULL;
+    FILE *memory = open_memstream(&text, ret_size);
+    int failed = !memory || verl_topology_write_resolved(plan, memory);
+    if (memory && fclose(memory))
+        failed = 1;
+    if (!failed)
+        return text;
+    free(text);
+    return NULL;
+}
+
+static verl_plan_t *
+s_load(director_t *self, const change_t *change, verl_topology_errors_t *errors)
+{
+    const verl_plan_t *newest = verl_revision_newest(self)->plan;
+    size_t size = 0;
+    if (change->whole)
+        return verl_topology_load_text(change->text, strlen(change->text), newest->file, NULL, 0, errors);
+    char *text = s_resolved(newest, &size);
+    verl_plan_t *plan = text ? verl_topology_load_change(text, size, newest->file, change->text, strlen(change->text),
+                                                         change->path, errors) : NULL;
+    free(text);
+    return plan;
+}
+
+// All mistakes, a line each.
+static void
+s_refuse_errors(director_t *self, change_t *change, verl_topology_errors_t *errors)
+{
+    char text[3800] = "";
+    size_t length = 0;
+    for (int i = 0; i < errors->count && length < sizeof text; i++)
+        length += (size_t) snprintf(text + length, sizeof text - length, "%s%s", i ? "\n" : "", errors->items[i]);
+    s_refuse(self, change, "%s", errors->count ? text : "no memory to check the change");
+}
+
+static bool
+s_hands_over(const change_t *change)
+{
+    for (int i = 0; i < change->difference->actors_count; i++)
+        if (change->difference->actors[i].fate == VERL_FATE_REPLACED &&
+            change->difference->actors[i].state == VERL_STATE_HANDED)
+            return true;
+    return false;
+}
+
+// NULL: nothing speaks against it.
+static const char *
+s_objection(const director_t *self, const change_t *change, char *text, size_t size)
+{
+    int64_t granted = verl_ledger_granted(self->ledger);
+    const verl_plan_t *plan = change->difference->after;
+    if (change->difference->empty)
+        return "nothing would change";
+    if (self->draining || self->phase == PHASE_SAVING)
+        return "the run is ending: it takes no more changes";
+    if (change->at >= 0 && change->at <= granted) {
+        snprintf(text, size, "batch %" PRId64 " has its permit already: --at %" PRId64 " or later would be right",
+                 change->at, granted + 1);
+        return text;
+    }
+    if (change->at > verl_plan_last(plan) || granted >= verl_plan_last(plan)) {
+        snprintf(text, size, "the run ends with batch %" PRId64 ", before the change could be in force",
+                 verl_plan_last(plan));
+        return text;
+    }
+    for (int i = 0; change->now && i < change->difference->actors_count; i++) {
+        const verl_change_item_t *item = &change->difference->actors[i];
+        if (item->fate == VERL_FATE_REPLACED && !verl_restartable(&plan->actors[i])) {
+            snprintf(text, size, "actor %s keeps state that its unfinished batches need: without --now it hands it over",
+                     item->name);
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static void
+s_show(director_t *self, change_t *change)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&text, &size);
+    if (memory) {
+        verl_difference_print(change->difference, memory);
+        fclose(memory);
+    }
+    json_t *answer = json_pack("{s:o, s:s*}", "difference", verl_difference_json(change->difference), "text", text);
+    free(text);
+    verl_control_answer(self->control, change->token, answer ? answer : json_object(), true);
+    s_next(self);
+}
+
+// --- preparing ----------------------------------------------------------------------------------------------------
+
+// Who has a place in the candidate: those who go on, and new ones.
+static int
+s_people(director_t *self, change_t *change, verl_error_t *error)
+{
+    const revision_t *newest = verl_revision_newest(self);
+    revision_t *candidate = change->candidate;
+    for (int i = 0; i < candidate->slots_count; i++) {
+        slot_t *slot = &candidate->slots[i];
+        const verl_change_item_t *item = &change->difference->actors[slot->actor];
+        party_t *party = NULL;
+        for (int j = 0; j < newest->slots_count; j++)
+            if (newest->slots[j].actor == item->before && newest->slots[j].replica == slot->replica &&
+                (item->fate == VERL_FATE_KEPT || item->fate == VERL_FATE_CHANGED))
+                party = newest->slots[j].party;
+        if (!party)
+            party = verl_party_start(self, &candidate->plan->actors[slot->actor], slot->replica, error);
+        if (!party)
+            return -1;
+        slot->party = party;
+    }
+    return 0;
+}
+
+static void
+s_prepare(director_t *self, change_t *change, verl_plan_t *plan)
+{
+    verl_error_t error = { "" };
+    char brief[600];
+    plan->revision = ++self->numbers;
+    change->candidate = verl_revision_new(self, plan, true, &error);
+    if (!change->candidate) {
+        verl_plan_destroy(&plan);
+        s_refuse(self, change, "%s", error.text);
+        return;
+    }
+    verl_event(self, "change", json_pack("{s:I, s:s, s:s*}", "revision", (json_int_t) plan->revision, "what",
+                                         verl_difference_brief(change->difference, brief, sizeof brief), "who",
+                                         change->who));
+    change->hold = change->at;
+    change->step = CHANGE_PREPARING;
+    if (s_people(self, change, &error)) {
+        s_refuse(self, change, "%s", error.text);
+        return;
+    }
+    verl_settle(self);
+}
+
+static void
+s_check(director_t *self, change_t *change)
+{
+    verl_topology_errors_t errors = { 0 };
+    verl_error_t error = { "" };
+    char text[300];
+    verl_plan_t *plan = s_load(self, change, &errors);
+    if (!plan) {
+        s_refuse_errors(self, change, &errors);
+        verl_topology_errors_done(&errors);
+        return;
+    }
+    change->difference = verl_difference_new(verl_revision_newest(self)->plan, plan,
+                                             (const char *const *) change->swaps, change->swaps_count, &error);
+    const char *objection = change->difference ? s_objection(self, change, text, sizeof text) : error.text;
+    if (change->difference && change->show) {
+        s_show(self, change);
+        verl_plan_destroy(&plan);
+    } else if (objection) {
+        s_refuse(self, change, "%s", objection);
+        verl_plan_destroy(&plan);
+    } else {
+        s_prepare(self, change, plan);
+    }
+}
+
+static bool
+s_all_ready(const director_t *self, const change_t *change)
+{
+    if (!verl_revision_wired(change->candidate))
+        return false;
+    for (int i = 0; i < change->candidate->slots_count; i++)
+        if (!change->candidate->slots[i].party->ready && s_is_new(self, change, change->candidate->slots[i].party))
+            return false;
+    return true;
+}
+
+// --- handing over -------------------------------------------------------------------------------------------------
+
+static void
+s_handover_path(const director_t *self, const change_t *change, const slot_t *slot, char *path, size_t size)
+{
+    snprintf(path, size, "%s/handover-%" PRId64 "/%s", self->config->run_directory, change->candidate->plan->revision,
+             change->candidate->plan->actors[slot->actor].name);
+}
+
+// Old and new incarnation of each place whose state goes over. f returns whether it is content.
+static bool
+s_each_handed(director_t *self, change_t *change, bool (*f)(director_t *, change_t *, const slot_t *, party_t *))
+{
+    const revision_t *newest = verl_revision_newest(self);
+    bool all = true;
+    for (int i = 0; i < change->candidate->slots_count; i++) {
+        const slot_t *slot = &change->candidate->slots[i];
+        const verl_change_item_t *item = &change->difference->actors[slot->actor];
+        if (item->fate != VERL_FATE_REPLACED || item->state != VERL_STATE_HANDED)
+            continue;
+        for (int j = 0; j < newest->slots_count; j++)
+            if (newest->slots[j].actor == item->before && newest->slots[j].replica == slot->replica)
+                all &= f(self, change, slot, newest->slots[j].party);
+    }
+    return all;
+}
+
+static bool
+s_order_save(director_t *self, change_t *change, const slot_t *slot, party_t *old)
+{
+    char path[4200];
+    s_handover_path(self, change, slot, path, sizeof path);
+    if (old && !old->dead)
+        verl_order_path(self, old, "save", VERL_HANDOVER + change->candidate->plan->revision, path);
+    return true;
+}
+
+static bool
+s_has_saved(director_t *self, change_t *change, const slot_t *slot, party_t *old)
+{
+    (void) self;
+    (void) slot;
+    return old && old->handed == VERL_HANDOVER + change->candidate->plan->revision;
+}
+
+static bool
+s_order_restore(director_t *self, change_t *change, const slot_t *slot, party_t *old)
+{
+    char path[4200];
+    (void) old;
+    s_handover_path(self, change, slot, path, sizeof path);
+    slot->party->restore = strdup(path);
+    if (!slot->party->restore)
+        verl_error_set(&self->error, "out of memory");
+    return true;
+}
+
+static bool
+s_has_restored(director_t *self, change_t *change, const slot_t *slot, party_t *old)
+{
+    (void) self;
+    (void) change;
+    (void) old;
+    return !slot->party->restore;
+}
+
+// --- in force -----------------------------------------------------------------------------------------------------
+
+// The old incarnations end at once; their unfinished batches are their successors'.
+static void
+s_end_old(director_t *self, change_t *change)
+{
+    for (int i = 0; i < change->candidate->slots_count; i++) {
+        const slot_t *slot = &change->candidate->slots[i];
+        const verl_change_item_t *item = &change->difference->actors[slot->actor];
+        if (item->fate != VERL_FATE_REPLACED)
+            continue;
+        for (revision_t *revision = self->revisions; revision != change->candidate; revision = revision->next)
+            for (int j = 0; j < revision->slots_count; j++) {
+                slot_t *old = &revision->slots[j];
+                if (old->replica != slot->replica || !old->party || old->party == slot->party ||
+                    strcmp(revision->plan->actors[old->actor].name, slot->party->name) != 0)
+                    continue;
+                old->party->leaving = true;
+                verl_node_kill_one(self->node, old->party->instance);
+                verl_revision_seat(self, revision, old, slot->party);
+            }
+    }
+}
+
+static int
+s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *error)
+{
+    size_t size = 0;
+    const revision_t *candidate = change->candidate;
+    char *text = s_resolved(candidate->plan, &size), brief[600];
+    int failed = text ? verl_record_topology(self->record, candidate->plan->revision, text, size, error)
+                      : verl_error_set(error, "out of memory");
+    free(text);
+    if (failed)
+        return -1;
+    verl_event(self, "cut", json_pack("{s:I, s:I, s:s, s:s*}", "revision", (json_int_t) candidate->plan->revision,
+                                      "first", (json_int_t) cut, "what",
+                                      verl_difference_brief(change->difference, brief, sizeof brief), "who",
+                                      change->who));
+    return verl_record_sync(self->record, error);
+}
+
+static void
+s_commit(director_t *self, change_t *change)
+{
+    verl_error_t error = { "" };
+    int64_t cut = verl_ledger_granted(self->ledger) + 1;
+    if (s_log_cut(self, change, cut, &error)) {
+        s_refuse(self, change, "%s", error.text);
+        return;
+    }
+    revision_t *candidate = change->candidate;
+    candidate->cut = cut;
+    verl_record_drop_handover(self->record, candidate->plan->revision);
+    if (change->now)
+        s_end_old(self, change);
+    char brief[600];
+    verl_difference_brief(change->difference, brief, sizeof brief);
+    verl_say(self, "revision %" PRId64 " from batch %" PRId64 " on: %s", candidate->plan->revision, cut, brief);
+    json_t *answer = json_pack("{s:I, s:I, s:s, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
+                               (json_int_t) cut, "what", brief, "difference",
+                               verl_difference_json(change->difference));
+    if (change->token)
+        verl_control_answer(self->control, change->token, answer, true);
+    else
+        json_decref(answer);
+    change->candidate = NULL;
+    s_next(self);
+    verl_settle(self);
+    verl_advance(self);
+}
+
+// --- getting on ---------------------------------------------------------------------------------------------------
+
+static void
+s_waits_for(const director_t *self, const change_t *change, char *text, size_t size)
+{
+    char label[300];
+    if (change->step == CHANGE_HOLDING && s_hands_over(change)) {
+        snprintf(text, size, "batch %" PRId64 ", which is not done yet", verl_ledger_done(self->ledger));
+    } else if (change->step == CHANGE_HOLDING) {
+        snprintf(text, size, "batch %" PRId64 ": batch %" PRId64 " is the last that has its permit", change->at,
+                 verl_ledger_granted(self->ledger));
+    } else if (change->step == CHANGE_SAVING || change->step == CHANGE_RESTORING) {
+        snprintf(text, size, "state that is handed over");
+    } else {
+        snprintf(text, size, "actors that get the new table");
+        for (int i = 0; i < change->candidate->slots_count; i++) {
+            const slot_t *slot = &change->candidate->slots[i];
+            if (slot->party && (!slot->party->ready || slot->answered != slot->sent)) {
+                snprintf(text, size, "actor `%s`, which %s", verl_party_label(slot->party, label, sizeof label),
+                         slot->party->ready ? "is busy" : "prepares");
+                return;
+            }
+        }
+    }
+}
+
+static void
+s_tell(director_t *self, change_t *change)
+{
+    char text[600];
+    int64_t now = verl_now();
+    if (change->deadline && now > change->deadline) {
+        s_waits_for(self, change, text, sizeof text);
+        s_refuse(self, change, "the change was not in force within its time; it waited for %s", text);
+    } else if (change->token && now - change->said_at > SAY_NS) {
+        change->said_at = now;
+        s_waits_for(self, change, text, sizeof text);
+        verl_control_answer(self->control, change->token, json_pack("{s:s}", "waiting", text), false);
+    }
+}
+
+// One step further, if it can. True: it did.
+static bool
+s_step(director_t *self, change_t *change)
+{
+    bool hands = s_hands_over(change);
+    switch (change->step) {
+    case CHANGE_PREPARING:
+        if (!s_all_ready(self, change))
+            return false;
+        if (hands && change->hold < 0)
+            change->hold = verl_ledger_granted(self->ledger) + 1;
+        change->step = CHANGE_HOLDING;
+        return true;
+    case CHANGE_HOLDING:
+        if (!s_all_ready(self, change) ||
+            (change->hold >= 0 && verl_ledger_granted(self->ledger) != change->hold - 1) ||
+            (hands && verl_ledger_done(self->ledger) < change->hold))
+            return false;
+        if (!hands) {
+            s_commit(self, change);
+            return false;
+        }
+        s_each_handed(self, change, s_order_save);
+        change->step = CHANGE_SAVING;
+        return true;
+    case CHANGE_SAVING:
+        if (!s_each_handed(self, change, s_has_saved))
+            return false;
+        s_each_handed(self, change, s_order_restore);
+        change->step = CHANGE_RESTORING;
+        verl_settle(self);
+        return true;
+    case CHANGE_RESTORING:
+        if (!s_all_ready(self, change) || !s_each_handed(self, change, s_has_restored))
+            return false;
+        s_commit(self, change);
+        return false;
+    }
+    return false;
+}
+
+void
+verl_changes_add(director_t *self, change_t *change)
+{
+    change_t **link = &self->changes;
+    while (*link)
+        link = &(*link)->next;
+    change->hold = -1;
+    change->said_at = verl_now();
+    *link = change;
+}
+
+void
+verl_changes_step(director_t *self)
+{
+    change_t *change = self->changes;
+    if (!change || self->phase != PHASE_RUNNING)
+        return;
+    if (!change->candidate) {
+        s_check(self, change);
+        return;
+    }
+    while (self->changes == change && s_step(self, change))
+        ;
+    if (self->changes == change)
+        s_tell(self, change);
+}

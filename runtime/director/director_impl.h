@@ -1,0 +1,272 @@
+// director_impl.h: what the files of the director share. Not for others. One thread: all of it is the director's.
+#ifndef VERL_DIRECTOR_IMPL_H
+#define VERL_DIRECTOR_IMPL_H
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/actor/host.h"
+#include "runtime/base/clock.h"
+#include "runtime/control/server.h"
+#include "runtime/director/director.h"
+#include "runtime/director/ledger.h"
+#include "runtime/director/node.h"
+#include "runtime/director/record.h"
+#include "runtime/director/traces.h"
+#include "runtime/mailbox/address.h"
+#include "runtime/mailbox/endpoint.h"
+#include "runtime/observe/tap.h"
+#include "runtime/topology/difference.h"
+#include "runtime/wire/pack.h"
+
+#define VERL_CONTROL_WINDOW 4096
+#define VERL_IDLE_MS        1000            // longest sleep of the loop
+#define VERL_WATCHED_NS     (VERL_S / 5)    // between views, and pings, when somebody looks
+#define VERL_TIMES          6               // of a stage: seat_state_t, as in the report "done"
+#define VERL_HANDOVER       (INT64_C(1) << 40)   // "save" orders from here on are no checkpoints: + the revision
+
+typedef struct director director_t;
+typedef struct party party_t;
+
+typedef enum { PHASE_STARTING, PHASE_RUNNING, PHASE_SAVING, PHASE_STOPPING } phase_t;
+
+struct party {                              // one incarnation, as the director knows it
+    party_t         *next;
+    verl_instance_t *instance;
+    char            *name;                  // of its actor
+    int64_t          replica;
+    uint64_t         incarnation;
+    verl_outbound_t *control;
+    verl_inbound_t  *reports;
+    bool             hello, ready;
+    char            *restore;               // the state that it has to read back before it begins; NULL: none any more
+    bool             restoring;             // it was told to
+    bool             paused;
+    char             paused_by[128];
+    int64_t          paused_at;
+    bool             leaving;               // its end is wanted
+    bool             dead;
+    bool             holds_lock;            // its mailbox cannot answer while it computes
+    int64_t          saved;                 // last checkpoint that it reported
+    int64_t          handed;                // last handover: VERL_HANDOVER + revision
+    int64_t          begun_at;              // its process
+    int64_t          pinged_at, answered_at;
+    int              running;               // stage, as of its last answer, or a host_task_t
+    int64_t          running_revision, running_batch, running_since;
+    double           progress;
+};
+
+typedef struct times {
+    int64_t ns[VERL_TIMES];
+} times_t;
+
+typedef struct spent {                      // by a stage's name, of places and revisions that are gone
+    struct spent *next;
+    char         *stage;
+    times_t       times;
+} spent_t;
+
+typedef struct slot {                       // the place of a replica of an actor in a revision
+    int      actor;                         // in the plan
+    int64_t  replica;
+    party_t *party;                         // NULL: dead, and not followed yet, or for good
+    bool     ignored;                       // for good: nobody depends on it
+    int      sent, answered;                // lists of peers
+    int      edition;                       // of the revision, when the last one was sent
+    bool     tabled, begun;
+    int64_t *through;                       // by stage of the plan: it needs no batch up to this one …
+    times_t *times;                         // … and how it spent its time
+} slot_t;
+
+typedef struct revision {
+    struct revision *next;                  // the one that follows
+    verl_plan_t     *plan;
+    bool             owned;
+    int64_t          cut;                   // its first batch; -1: a candidate
+    int64_t          permitted;             // the highest batch that its sources were told of
+    int              edition;               // rises with each change of who has which place
+    int              slots_count;
+    slot_t          *slots;
+} revision_t;
+
+typedef enum { CHANGE_PREPARING, CHANGE_HOLDING, CHANGE_SAVING, CHANGE_RESTORING } change_step_t;
+
+typedef struct change {                     // a request to change the topology, from its arrival to its answer
+    struct change     *next;
+    uint64_t           token;               // 0: nobody waits for an answer
+    char              *text, *path;         // a fragment, or a whole topology
+    bool               whole, show, now;
+    int64_t            at;                  // the batch; -1: as soon as it can be
+    int64_t            deadline;            // ns; 0: none
+    char               who[128];
+    int                swaps_count;
+    char             **swaps;
+    change_step_t      step;
+    revision_t        *candidate;
+    verl_difference_t *difference;
+    int64_t            hold;                // the batch whose permit it holds back; -1: none
+    int64_t            said_at;             // when its asker was told what it waits for
+} change_t;
+
+typedef struct restart {                    // a place that waits for its next incarnation
+    struct restart *next;
+    char           *name;
+    int64_t         replica;
+    int64_t         due;
+} restart_t;
+
+typedef struct crash {                      // of an actor: for the limit of restarts
+    struct crash *next;
+    char         *name;
+    int64_t       at;
+} crash_t;
+
+typedef struct hold {
+    struct hold *next;
+    int64_t      batch;
+    uint64_t     token;                     // of who asked for it: gone with its client
+    char         who[128];
+} hold_t;
+
+typedef struct verl_resume_cut {
+    struct verl_resume_cut *next;
+    int64_t revision, first;
+} verl_resume_cut_t;
+
+typedef struct verl_resume {                // where a life begins
+    verl_plan_t       *plan, *owned;
+    int64_t            cut;                 // of its revision
+    int64_t            step;                // its first batch
+    int64_t            numbers;             // of revisions that were used before
+    char               checkpoint[4200];    // whose state it is; step 0: none
+    verl_resume_cut_t *cuts;                // changes to be made again
+} verl_resume_t;
+
+struct director {
+    const verl_run_config_t *config;
+    char                     run_id[33];
+    void                    *zmq;
+    int                      epoll_fd;
+    verl_endpoint_t         *endpoint;
+    verl_node_t             *node;
+    verl_ledger_t           *ledger;
+    verl_record_t           *record;
+    verl_control_t          *control;
+    verl_traces_t           *traces;
+    verl_tap_t              *tap;
+    revision_t              *revisions;     // with batches alive, or in force; by rising number
+    party_t                 *parties;
+    change_t                *changes;       // in order of arrival: the first is under way
+    restart_t               *restarts;
+    crash_t                 *crashes;
+    hold_t                  *holds;
+    spent_t                 *spent;
+    uint64_t                 incarnations;  // given out
+    int64_t                  numbers;       // of revisions, given out
+    phase_t                  phase;
+    bool                     interrupted, draining, halted;
+    bool                     script_ready;  // the run's own script has said so, or there is none
+    bool                     rollback;      // this life ends, and the next goes on from the last checkpoint
+    bool                     hurried;       // some limit is so short that it is looked at often
+    int64_t                  first;         // batch of this life
+    int64_t                  started_at, stopping_at, drain_until, viewed_at, stepped_at;
+    int64_t                  save_step;     // of the checkpoint that is being written; -1: none
+    int64_t                  checkpointed;  // the last whole one
+    verl_error_t             error;
+    verl_run_result_t       *result;
+    struct watchers         *watchers;      // who is told of each step
+};
+
+// orders.c
+void verl_order(director_t *self, party_t *party, int64_t revision, verl_buffer_t *body);       // takes the body
+void verl_order_number(director_t *self, party_t *party, int64_t revision, const char *word, int64_t number);
+void verl_order_path(director_t *self, party_t *party, const char *word, int64_t step, const char *path);   // step < 0: none
+void verl_order_table(director_t *self, party_t *party, const revision_t *revision);
+void verl_order_peers(director_t *self, party_t *party, const revision_t *revision);
+void verl_order_begin(director_t *self, party_t *party, const revision_t *revision, const int64_t *starts);
+
+// parties.c
+party_t    *verl_party_start(director_t *self, const verl_plan_actor_t *actor, int64_t replica, verl_error_t *error);
+void        verl_party_free(director_t *self, party_t *party);      // a dead one: out of every list
+void        verl_party_stop(director_t *self, party_t *party);
+const char *verl_party_label(const party_t *party, char *label, size_t size);
+const char *verl_stage_label(const director_t *self, int64_t revision, int stage);
+// The newest settings of its actor: of the last revision that has it.
+const verl_plan_actor_t *verl_party_actor(const director_t *self, const party_t *party);
+const verl_plan_t *verl_party_plan(const director_t *self, const party_t *party, int *ret_actor);
+void        verl_waiters(const director_t *self, const party_t *party, char *text, size_t size);
+bool        verl_party_saves(const director_t *self, const party_t *party);
+
+// revisions.c
+revision_t *verl_revision_new(director_t *self, verl_plan_t *plan, bool owned, verl_error_t *error);
+void        verl_revision_free(director_t *self, revision_t *revision);
+revision_t *verl_revision_find(const director_t *self, int64_t number);
+revision_t *verl_revision_newest(const director_t *self);           // in force
+revision_t *verl_revision_of(const director_t *self, int64_t batch);
+slot_t     *verl_revision_slot(const revision_t *revision, const party_t *party);   // NULL: it has none
+void        verl_revision_seat(director_t *self, revision_t *revision, slot_t *slot, party_t *party);
+bool        verl_revision_wired(const revision_t *revision);
+void        verl_settle(director_t *self);                          // tables, peers, beginnings that are due
+void        verl_bury(director_t *self);                            // not while a message is handled
+void        verl_grant(director_t *self);
+void        verl_retire(director_t *self);
+
+// advance.c: what follows from reports
+void verl_advance(director_t *self);
+int  verl_hear(director_t *self, party_t *party, const verl_message_t *message, verl_error_t *error);
+void verl_hear_pong(director_t *self, const verl_message_t *message);
+
+// saving.c
+void verl_begin_checkpoints(director_t *self, int64_t last);        // directories of those up to a batch
+void verl_on_saved(director_t *self, party_t *party, int64_t step);
+void verl_finish(director_t *self);                                 // the last checkpoint, then the end
+
+// ending.c
+void verl_stop(director_t *self);
+void verl_director_fail(director_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void verl_event(director_t *self, const char *event, json_t *fields);
+void verl_say(director_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// watchdog.c: deaths and hangs; restarts.c: what follows
+void verl_reap(director_t *self);
+void verl_check_parties(director_t *self);
+int64_t verl_ping_every(const director_t *self, const verl_plan_actor_t *actor);
+// An actor is dead or has failed: its run ends, or it gets a successor, or nobody minds. why: one sentence.
+void verl_lost(director_t *self, party_t *party, const char *why);
+void verl_restarts_step(director_t *self);
+bool verl_restartable(const verl_plan_actor_t *actor);
+
+// resume.c
+int  verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error);
+int  verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error_t *error);
+void verl_resume_done(verl_resume_t *from);
+
+// changes.c
+void verl_changes_add(director_t *self, change_t *change);
+void verl_changes_step(director_t *self);
+// A lost actor that only the change under way has: the change ends, and true.
+bool verl_changes_lost(director_t *self, party_t *party, const char *why);
+// A revision that is not in force yet is not to the liking of an actor: the change ends, and true.
+bool verl_changes_failed(director_t *self, int64_t revision, const char *why);
+void verl_changes_free(director_t *self);
+int64_t verl_held(const director_t *self);                          // the lowest batch whose permit is held; INT64_MAX
+
+// requests.c: who asks by the control sockets
+void verl_on_request(void *context, const verl_control_request_t *request);
+void verl_tell_step(director_t *self, const json_t *line);
+void verl_requests_step(director_t *self);
+void verl_requests_free(director_t *self);
+
+// times.c
+void verl_keep_slot_times(director_t *self, const revision_t *revision, slot_t *slot);
+void verl_keep_times(director_t *self, const revision_t *revision);
+void verl_times(const director_t *self, const char *stage, verl_stage_times_t *ret);
+int  verl_stage_names(const director_t *self, const char ***ret_names);   // of all revisions, in order; free the array
+
+// views.c
+void verl_view(director_t *self, bool now);
+
+// watch.c: the words of the watch socket that are answered at once; NULL with a sentence.
+json_t *verl_watch_answer(director_t *self, const char *word, const json_t *request, verl_error_t *error);
+#endif

@@ -1,0 +1,46 @@
+// ending.c: how a run is stopped, and what is written about it.
+#include "runtime/director/director_impl.h"
+
+void
+verl_event(director_t *self, const char *event, json_t *fields)
+{
+    verl_record_event(self->record, event, fields);
+}
+
+void
+verl_say(director_t *self, const char *format, ...)
+{
+    char text[4000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    verl_event(self, "note", json_pack("{s:s}", "text", text));
+    if (self->config->observer.log)
+        self->config->observer.log(self->config->observer.context, text);
+}
+
+void
+verl_stop(director_t *self)
+{
+    if (self->phase == PHASE_STOPPING)
+        return;
+    self->phase = PHASE_STOPPING;
+    self->stopping_at = verl_now();
+    for (party_t *party = self->parties; party; party = party->next)
+        if (party->instance && party->instance->alive)
+            verl_party_stop(self, party);
+}
+
+void
+verl_director_fail(director_t *self, const char *format, ...)
+{
+    char text[3000];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    verl_event(self, "failed", json_pack("{s:s}", "why", text));
+    verl_error_set(&self->error, "%s", text);
+    verl_stop(self);
+}

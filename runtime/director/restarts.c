@@ -1,0 +1,147 @@
+// restarts.c: what follows when an actor is lost: the end of the run, a successor, the last checkpoint, or nothing.
+//
+// An actor that keeps no state gets a successor, which does again what nobody has seen the end of. One that keeps some
+// takes the whole run back to its last checkpoint. Both have a limit: what fails again and again is a mistake, not luck.
+#include "runtime/director/director_impl.h"
+
+#define CRASHES_MOST 5                      // of one actor, …
+#define CRASHES_NS   (60 * VERL_S)          // … within
+#define PAUSE_NS     (VERL_S / 20)          // before a successor starts: doubled each time
+
+bool
+verl_restartable(const verl_plan_actor_t *actor)
+{
+    return actor->kind && (!actor->kind->keeps_state || actor->kind->start);
+}
+
+// How often it crashed lately, this time too.
+static int
+s_count_crash(director_t *self, const char *name)
+{
+    int count = 0;
+    crash_t *crash = malloc(sizeof *crash);
+    if (crash && (crash->name = strdup(name))) {
+        crash->at = verl_now();
+        crash->next = self->crashes;
+        self->crashes = crash;
+    } else {
+        free(crash);
+    }
+    for (const crash_t *other = self->crashes; other; other = other->next)
+        count += strcmp(other->name, name) == 0 && verl_now() - other->at < CRASHES_NS;
+    return count;
+}
+
+static void
+s_ignore(director_t *self, party_t *party, const char *why)
+{
+    for (revision_t *revision = self->revisions; revision; revision = revision->next) {
+        slot_t *slot = verl_revision_slot(revision, party);
+        if (!slot)
+            continue;
+        verl_revision_seat(self, revision, slot, NULL);
+        slot->ignored = true;
+        for (int i = 0; i < revision->plan->stages_count; i++)
+            if (revision->plan->stages[i].actor == slot->actor)
+                verl_ledger_ignore(self->ledger, revision->plan, i);
+    }
+    verl_say(self, "%s: the run goes on without it, as on_failure = \"ignore\" says", why);
+    verl_settle(self);
+    verl_advance(self);
+}
+
+static void
+s_restart_later(director_t *self, const party_t *party, int crashes)
+{
+    restart_t *restart = calloc(1, sizeof *restart);
+    if (!restart || !(restart->name = strdup(party->name))) {
+        free(restart);
+        verl_error_set(&self->error, "out of memory");
+        return;
+    }
+    restart->replica = party->replica;
+    restart->due = verl_now() + (PAUSE_NS << (crashes - 1));
+    restart->next = self->restarts;
+    self->restarts = restart;
+}
+
+static void
+s_roll_back(director_t *self, const char *why)
+{
+    verl_say(self, "%s: the run goes back to %s", why,
+             self->checkpointed > 0 ? "its last checkpoint" : "its beginning, as it has no checkpoint yet");
+    self->rollback = true;
+    verl_stop(self);
+}
+
+void
+verl_lost(director_t *self, party_t *party, const char *why)
+{
+    const verl_plan_actor_t *actor = verl_party_actor(self, party);
+    if (self->phase == PHASE_STOPPING || party->leaving || !actor)
+        return;
+    party->leaving = true;
+    bool candidate = verl_changes_lost(self, party, why);
+    if (actor->on_failure == VERL_ON_FAILURE_STOP || (party->instance->thread && !candidate)) {
+        if (!candidate)
+            verl_director_fail(self, "%s", why);
+        return;
+    }
+    verl_node_kill_one(self->node, party->instance);
+    if (candidate)
+        return;
+    verl_event(self, "lost", json_pack("{s:s}", "why", why));
+    if (actor->on_failure == VERL_ON_FAILURE_IGNORE) {
+        s_ignore(self, party, why);
+        return;
+    }
+    int crashes = s_count_crash(self, party->name);
+    if (crashes > CRASHES_MOST) {
+        verl_director_fail(self, "%s; it is the %dth time within %d s: no more restarts", why, crashes,
+                           (int) (CRASHES_NS / VERL_S));
+    } else if (verl_restartable(actor)) {
+        verl_say(self, "%s: restarting it", why);
+        s_restart_later(self, party, crashes);
+    } else {
+        s_roll_back(self, why);
+    }
+}
+
+// The next incarnation of a place, in every revision in which its predecessor had it.
+static void
+s_restart(director_t *self, const restart_t *restart)
+{
+    party_t *party = NULL;
+    verl_error_t error = { "" };
+    for (revision_t *revision = self->revisions; revision; revision = revision->next)
+        for (int i = 0; i < revision->slots_count; i++) {
+            slot_t *slot = &revision->slots[i];
+            const verl_plan_actor_t *actor = &revision->plan->actors[slot->actor];
+            if (slot->replica != restart->replica || strcmp(actor->name, restart->name) != 0 || !slot->party ||
+                !slot->party->leaving)
+                continue;
+            if (!party && !(party = verl_party_start(self, actor, restart->replica, &error))) {
+                verl_director_fail(self, "%s", error.text);
+                return;
+            }
+            party->paused = slot->party->paused;
+            verl_revision_seat(self, revision, slot, party);
+        }
+}
+
+void
+verl_restarts_step(director_t *self)
+{
+    restart_t **link = &self->restarts;
+    while (*link && self->phase != PHASE_STOPPING) {
+        restart_t *restart = *link;
+        if (restart->due > verl_now()) {
+            link = &restart->next;
+            continue;
+        }
+        *link = restart->next;
+        s_restart(self, restart);
+        free(restart->name);
+        free(restart);
+    }
+}

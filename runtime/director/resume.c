@@ -1,0 +1,189 @@
+// resume.c: where a run goes on: its last whole checkpoint, the revision of that time, and the changes that came later.
+//
+// A change is made again at the batch at which it came into force, so that the run is the same as if it had never ended.
+#include <dirent.h>
+#include "runtime/director/director_impl.h"
+#include "runtime/topology/topology.h"
+
+static int64_t
+s_last_step(const char *directory)
+{
+    char path[4200];
+    long long step;
+    int64_t last = 0;
+    snprintf(path, sizeof path, "%s/checkpoints", directory);
+    DIR *checkpoints = opendir(path);
+    for (struct dirent *entry; checkpoints && (entry = readdir(checkpoints));) {
+        int end = 0;
+        if (sscanf(entry->d_name, "step-%lld%n", &step, &end) == 1 && !entry->d_name[end] && step > last)
+            last = step;
+    }
+    if (checkpoints)
+        closedir(checkpoints);
+    return last;
+}
+
+static verl_plan_t *
+s_load(const char *directory, int64_t revision, verl_error_t *error)
+{
+    char path[4200];
+    verl_topology_errors_t errors = { 0 };
+    if (revision > 1)
+        snprintf(path, sizeof path, "%s/topology-%" PRId64 ".toml", directory, revision);
+    else
+        snprintf(path, sizeof path, "%s/topology.toml", directory);
+    verl_plan_t *plan = verl_topology_load(path, NULL, 0, &errors);
+    if (!plan)
+        verl_error_set(error, "%s", errors.count ? errors.items[0] : "out of memory");
+    else
+        plan->revision = revision;
+    verl_topology_errors_done(&errors);
+    return plan;
+}
+
+static int
+s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
+{
+    char path[4300];
+    json_error_t wrong;
+    snprintf(path, sizeof path, "%s/manifest.json", from->checkpoint);
+    json_t *manifest = json_load_file(path, 0, &wrong);
+    const json_t *step = json_object_get(manifest, "step"), *revision = json_object_get(manifest, "revision"),
+                 *cut = json_object_get(manifest, "cut");
+    int failed = 0;
+    if (!json_is_integer(step) || json_integer_value(step) != from->step || !json_is_integer(revision))
+        failed = verl_error_set(error, "%s is no manifest of step %" PRId64 "%s%s", path, from->step,
+                                manifest ? "" : ": ", manifest ? "" : wrong.text);
+    from->cut = json_integer_value(cut);
+    *ret_revision = failed ? 0 : json_integer_value(revision);
+    json_decref(manifest);
+    return failed;
+}
+
+// --- the changes that came later ----------------------------------------------------------------------------------
+
+static void
+s_forget_from(verl_resume_t *from, int64_t first)
+{
+    for (verl_resume_cut_t **link = &from->cuts; *link;) {
+        verl_resume_cut_t *cut = *link;
+        if (cut->first < first) {
+            link = &cut->next;
+            continue;
+        }
+        *link = cut->next;
+        free(cut);
+    }
+}
+
+static int
+s_read_event(verl_resume_t *from, const json_t *line, verl_error_t *error)
+{
+    const char *event = json_string_value(json_object_get(line, "event"));
+    int64_t revision = json_integer_value(json_object_get(line, "revision"));
+    if (!event)
+        return 0;
+    if (strcmp(event, "begun") == 0)
+        s_forget_from(from, 0);
+    if (strcmp(event, "resumed") == 0 && json_object_get(line, "from"))
+        s_forget_from(from, json_integer_value(json_object_get(line, "from")));
+    from->numbers = revision > from->numbers ? revision : from->numbers;
+    if (strcmp(event, "cut") != 0)
+        return 0;
+    verl_resume_cut_t *cut = calloc(1, sizeof *cut), **link = &from->cuts;
+    if (!cut)
+        return verl_error_set(error, "out of memory");
+    cut->revision = revision;
+    cut->first = json_integer_value(json_object_get(line, "first"));
+    while (*link)
+        link = &(*link)->next;
+    *link = cut;
+    return 0;
+}
+
+// Whole lines; a torn last one was never acted upon.
+static int
+s_read_log(const char *directory, verl_resume_t *from, verl_error_t *error)
+{
+    char path[4200], *text = NULL;
+    size_t room = 0;
+    int failed = 0;
+    snprintf(path, sizeof path, "%s/run.log", directory);
+    FILE *file = fopen(path, "re");
+    while (file && !failed && getline(&text, &room, file) > 0) {
+        json_t *line = json_loads(text, 0, NULL);
+        if (line)
+            failed = s_read_event(from, line, error);
+        json_decref(line);
+    }
+    free(text);
+    if (file)
+        fclose(file);
+    return failed;
+}
+
+void
+verl_resume_done(verl_resume_t *from)
+{
+    s_forget_from(from, 0);
+    verl_plan_destroy(&from->owned);
+    from->plan = NULL;
+}
+
+int
+verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error)
+{
+    int64_t revision = 1;
+    verl_plan_t *before = from->owned;
+    s_forget_from(from, 0);
+    *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
+    if (from->step > 0) {
+        snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);
+        if (s_read_manifest(from, &revision, error))
+            return -1;
+    }
+    from->owned = s_load(directory, revision, error);
+    verl_plan_destroy(&before);
+    if (!from->owned)
+        return -1;
+    from->plan = from->owned;
+    if (s_read_log(directory, from, error))
+        return -1;
+    // What came into force before the checkpoint is in its revision already.
+    for (verl_resume_cut_t **link = &from->cuts; *link;) {
+        verl_resume_cut_t *cut = *link;
+        bool later = cut->first >= from->step && cut->revision != revision;
+        *link = later ? cut : cut->next;
+        if (later)
+            link = &cut->next;
+        else
+            free(cut);
+    }
+    return 0;
+}
+
+int
+verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error_t *error)
+{
+    for (const verl_resume_cut_t *cut = from->cuts; cut; cut = cut->next) {
+        char path[4200];
+        size_t size = 0;
+        change_t *change = calloc(1, sizeof *change);
+        snprintf(path, sizeof path, "%s/topology-%" PRId64 ".toml", self->config->run_directory, cut->revision);
+        FILE *file = fopen(path, "re");
+        if (!change || !file || getdelim(&change->text, &size, 0, file) < 0 || !(change->path = strdup(path))) {
+            if (change)
+                free(change->text);
+            free(change);
+            if (file)
+                fclose(file);
+            return verl_error_errno(error, "cannot read %s", path);
+        }
+        fclose(file);
+        change->whole = true;
+        change->at = cut->first;
+        snprintf(change->who, sizeof change->who, "resumed");
+        verl_changes_add(self, change);
+    }
+    return 0;
+}

@@ -1,0 +1,162 @@
+// watchdog.c: who died, and who does not answer or works on one thing for too long.
+#include "runtime/director/director_impl.h"
+#include <sys/wait.h>
+
+#define HELLO_NS  (10 * VERL_S)             // for a process to begin and say so, …
+#define CROWD_NS  (VERL_S / 10)             // … and so much more for each that begins beside it
+#define LOADING_S 60.0                      // no timeout is shorter where an actor prepares or saves
+#define PING_NS   (10 * VERL_S)
+
+static const char *
+s_how(const verl_death_t *death, char *text, size_t size)
+{
+    if (WIFSIGNALED(death->status))
+        snprintf(text, size, "was killed by signal %d (SIG%s)", WTERMSIG(death->status),
+                 sigabbrev_np(WTERMSIG(death->status)) ? sigabbrev_np(WTERMSIG(death->status)) : "?");
+    else
+        snprintf(text, size, "ended with exit code %d", WEXITSTATUS(death->status));
+    return text;
+}
+
+static void
+s_on_death(director_t *self, party_t *party, const verl_death_t *death)
+{
+    char label[300], how[100], waiters[300], why[2600];
+    verl_party_label(party, label, sizeof label);
+    s_how(death, how, sizeof how);
+    party->dead = true;
+    verl_event(self, "ended", json_pack("{s:s, s:s, s:I}", "actor", label, "how", how, "peak_kb",
+                                        (json_int_t) death->peak_kb));
+    if (self->phase == PHASE_STOPPING || party->leaving)
+        return;
+    verl_waiters(self, party, waiters, sizeof waiters);
+    if (party->instance->thread)
+        snprintf(why, sizeof why, "actor `%s` could not go on: %s", label, death->tail);
+    else
+        snprintf(why, sizeof why, "actor `%s` %s%s; most memory %ld MB; %s%.1800s", label, how, waiters,
+                 death->peak_kb / 1024, death->tail[0] ? "its last words: " : "it wrote nothing to ",
+                 death->tail[0] ? death->tail : death->log);
+    verl_lost(self, party, why);
+}
+
+void
+verl_reap(director_t *self)
+{
+    verl_death_t death;
+    verl_instance_t *instance;
+    while ((instance = verl_node_reap(self->node, &death)))
+        s_on_death(self, instance->tag, &death);
+}
+
+// Often where somebody looks, or where a short limit has to be kept.
+int64_t
+verl_ping_every(const director_t *self, const verl_plan_actor_t *actor)
+{
+    double limit = actor->liveness > 0 && (actor->timeout <= 0 || actor->liveness < actor->timeout) ? actor->liveness
+                                                                                                    : actor->timeout;
+    int64_t every = self->config->watched ? VERL_WATCHED_NS : PING_NS;
+    if (limit > 0 && (int64_t) (limit * 1e9 / 2) < every)
+        every = (int64_t) (limit * 1e9 / 2);
+    return every < 20 * VERL_MS ? 20 * VERL_MS : every;
+}
+
+// Somebody to be given up: its end is made sure of, and what follows is decided.
+static void __attribute__((format(printf, 3, 4)))
+s_give_up(director_t *self, party_t *party, const char *format, ...)
+{
+    char text[1200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    verl_lost(self, party, text);
+}
+
+// A process that does not even say hello.
+static void
+s_check_begin(director_t *self, party_t *party, const verl_plan_actor_t *actor, int64_t now)
+{
+    int crowd = 0;
+    char label[300];
+    for (const party_t *other = self->parties; other; other = other->next)
+        crowd += !other->dead;
+    double limit = (double) (HELLO_NS + CROWD_NS * crowd) / 1e9;
+    limit = actor->liveness > limit ? actor->liveness : limit;
+    if (actor->liveness > 0 && (double) (now - party->begun_at) / 1e9 > limit)
+        s_give_up(self, party, "actor `%s` does not begin: its process %d has said nothing for %.0f s",
+                  verl_party_label(party, label, sizeof label), (int) party->instance->pid, limit);
+}
+
+// What an actor does takes too long.
+static void
+s_check_timeout(director_t *self, party_t *party, const verl_plan_actor_t *actor, int64_t now, const char *label,
+                const char *waiters)
+{
+    const revision_t *revision = verl_revision_find(self, party->running_revision);
+    bool stage = party->running >= 0;
+    if (party->running == VERL_TASK_NONE || (stage && (!revision || party->running >= revision->plan->stages_count)))
+        return;
+    double limit = stage ? revision->plan->stages[party->running].timeout : actor->timeout;
+    if (limit <= 0)
+        return;
+    limit = !stage && limit < LOADING_S ? LOADING_S : limit;
+    double since = (double) (now - party->running_since) / 1e9;
+    if (since > limit && stage)
+        s_give_up(self, party, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
+                  revision->plan->stages[party->running].name, label, party->running_batch, limit, waiters);
+    else if (since > limit && party->running == VERL_TASK_SAVE)
+        s_give_up(self, party, "actor `%s` has been writing the checkpoint step-%" PRId64
+                  " for more than %.0f s (timeout)%s", label, party->running_batch, limit, waiters);
+    else if (since > limit)
+        s_give_up(self, party, "actor `%s` has been preparing for more than %.0f s (timeout)%s", label, limit,
+                  waiters);
+}
+
+// One that holds an interpreter's lock cannot answer while it computes: inside a handler only the timeout judges it.
+static double
+s_patience(const party_t *party, const verl_plan_actor_t *actor)
+{
+    if (!party->holds_lock || actor->liveness <= 0)
+        return actor->liveness;
+    return actor->timeout <= 0 ? 0 : actor->timeout > actor->liveness ? actor->timeout : actor->liveness;
+}
+
+static void
+s_check_party(director_t *self, party_t *party, int64_t now)
+{
+    const verl_plan_actor_t *actor = verl_party_actor(self, party);
+    char label[300], waiters[300];
+    if (!actor || !party->instance || !party->instance->alive || party->leaving)
+        return;
+    if (!party->hello) {
+        s_check_begin(self, party, actor, now);
+        return;
+    }
+    if (party->pinged_at <= party->answered_at && now - party->pinged_at >= verl_ping_every(self, actor)) {
+        party->pinged_at = now;
+        verl_endpoint_ping(self->endpoint, party->incarnation, now);
+        return;
+    }
+    verl_waiters(self, party, waiters, sizeof waiters);
+    verl_party_label(party, label, sizeof label);
+    double patience = s_patience(party, actor);
+    if (patience > 0 && party->pinged_at > party->answered_at && (double) (now - party->pinged_at) / 1e9 > patience)
+        s_give_up(self, party, "actor `%s` does not answer: its mailbox has been silent for %.0f s (liveness)%s", label,
+                  patience, waiters);
+    else
+        s_check_timeout(self, party, actor, now, label, waiters);
+}
+
+void
+verl_check_parties(director_t *self)
+{
+    int64_t now = verl_now();
+    bool slept = self->stepped_at && now - self->stepped_at > VERL_IDLE_MS * VERL_MS + VERL_S;
+    for (party_t *party = self->parties, *next; party && self->phase != PHASE_STOPPING; party = next) {
+        next = party->next;
+        if (slept)                          // this process was stopped or starved: nobody else is to blame
+            party->begun_at = party->pinged_at = party->answered_at = now;
+        s_check_party(self, party, now);
+    }
+    self->stepped_at = now;
+}
