@@ -181,6 +181,9 @@ typedef enum verl_option_type {
     VERL_OPTION_STRINGS,                    // verl_strings_t
     VERL_OPTION_PATHS,                      // verl_strings_t
     VERL_OPTION_WEIGHTS,                    // verl_weights_t: a table name = number, or an array of names (each 1)
+    VERL_OPTION_TABLE,                      // const char *: a table of whatever values, as JSON; NULL where absent
+    VERL_OPTION_COMMAND,                    // verl_strings_t: a program and its arguments; one that names a file which
+                                            // lies beside the topology file (the program: with a '/') is absolute
 } verl_option_type_t;
 
 typedef struct verl_strings {
@@ -225,7 +228,7 @@ typedef struct verl_option {
 #define VERL_CHOICE(type_, field, fallback_, choices_, about_, ...) \
     { .name = #field, .type = VERL_OPTION_CHOICE, .offset = offsetof(type_, field), .fallback = fallback_, \
       .choices = choices_, .unit = "", .about = about_, __VA_ARGS__ }
-// PATH, PATHS, STRINGS, WEIGHTS: fallback is NULL (must be given) or .optional = true follows.
+// PATH, PATHS, STRINGS, WEIGHTS, TABLE, COMMAND: fallback is NULL (must be given) or .optional = true follows.
 #define VERL_OPTION_OF(kind_, type_, field, about_, ...) \
     { .name = #field, .type = VERL_OPTION_##kind_, .offset = offsetof(type_, field), .unit = "", .about = about_, \
       __VA_ARGS__ }
@@ -246,6 +249,12 @@ void verl_declare_give(verl_declaration_t *declaration, const char *column);    
 void verl_declare_space(verl_declaration_t *declaration, const char *column, const char *space, const char *who);
 // A source that ends: how many batches it has in all.
 void verl_declare_batches(verl_declaration_t *declaration, int64_t batches);
+// The stage works row by row, or gives a row map, like .by_row and .maps of one that always does.
+void verl_declare_by_row(verl_declaration_t *declaration);
+void verl_declare_maps(verl_declaration_t *declaration);
+// The stage's name in the topology, and whether it has no dependency.
+const char *verl_declare_stage(const verl_declaration_t *declaration);
+bool        verl_declare_is_source(const verl_declaration_t *declaration);
 // Something is wrong with an option (NULL: with the stage): what is wrong: what would be right. May be called often.
 void verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -70,6 +70,7 @@ typedef struct verl_draft_stage {
     bool clouded;                  // it, or something upstream, is unsure: columns may be missing for that
     bool lost;                     // which rows it is given is not known, and reported
     bool ordered;                  // not in a cycle, nor behind one
+    bool by_row, maps;             // as its handler always does, or as it declared
     int64_t batches;               // of a source that ends; -1: never
     verl_span_t span;
     int needs_count, gives_count;

@@ -170,6 +170,30 @@ verl_declare_batches(verl_declaration_t *declaration, int64_t batches)
 }
 
 void
+verl_declare_by_row(verl_declaration_t *declaration)
+{
+    declaration->stage->by_row = true;
+}
+
+void
+verl_declare_maps(verl_declaration_t *declaration)
+{
+    declaration->stage->maps = true;
+}
+
+const char *
+verl_declare_stage(const verl_declaration_t *declaration)
+{
+    return declaration->stage->name;
+}
+
+bool
+verl_declare_is_source(const verl_declaration_t *declaration)
+{
+    return declaration->stage->deps_count == 0;
+}
+
+void
 verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
 {
     verl_draft_t *draft = declaration->draft;

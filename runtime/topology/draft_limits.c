@@ -27,7 +27,7 @@ s_parts(verl_draft_t *draft, int index)
 {
     verl_draft_stage_t *stage = &draft->stages[index];
     bool cuts = stage->keys.parts > 1;
-    int cut = stage->deps_count > 0 && stage->handler && stage->handler->by_row ? s_cut_of(draft, stage) : -1;
+    int cut = stage->deps_count > 0 && stage->by_row ? s_cut_of(draft, stage) : -1;
     stage->by_part = cut >= 0;
     stage->parts_of = cuts ? index : cut;
     verl_at_t at = verl_draft_at(stage->node, "parts", stage->at);
@@ -38,7 +38,7 @@ s_parts(verl_draft_t *draft, int index)
                          "`%s` is a source, and a batch is cut by a stage that is given one: `parts` in "
                          "a stage behind it would be right",
                          stage->name);
-    else if (!stage->handler->by_row)
+    else if (!stage->by_row)
         verl_problem_add(&draft->problems, at,
                          "`%s` does `%s`, which works on whole batches: `parts` is for a stage that works "
                          "row by row",
@@ -118,17 +118,15 @@ s_check_failure(verl_draft_t *draft, int index)
 {
     const verl_draft_actor_t *actor = &draft->actors[index];
     int maker, reader = s_reader_of_actor(draft, index, &maker);
-    if (actor->keys.on_failure == VERL_ON_FAILURE_STOP)
-        return;
     if (actor->keys.on_failure == VERL_ON_FAILURE_IGNORE && reader >= 0)
         verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at),
                          "the failure of `%s` cannot be "
                          "ignored, since `%s` depends on `%s`: \"stop\" would be right",
                          actor->name, draft->stages[reader].name, draft->stages[maker].name);
-    else
+    if (actor->keys.on_failure == VERL_ON_FAILURE_RESTART && actor->keys.place == VERL_PLACE_THREAD)
         verl_problem_add(&draft->problems, verl_draft_at(actor->node, "on_failure", actor->at),
-                         "this version stops the run where `%s` fails, and can neither start it again nor go on without "
-                         "it: \"stop\" would be right",
+                         "`%s` is a thread of verl-run, which cannot be started again alone: `place = \"process\"` would "
+                         "be right",
                          actor->name);
 }
 

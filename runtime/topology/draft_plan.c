@@ -103,7 +103,7 @@ s_stage(verl_draft_t *draft, verl_plan_t *plan, verl_draft_stage_t *from, const 
                                .options = from->options,
                                .span = from->span,
                                .source = from->deps_count == 0,
-                               .maps = from->handler->maps,
+                               .maps = from->maps,
                                .rows_of = draft->stages[from->rows_of].plan,
                                .parts = from->keys.parts,
                                .parts_of = from->parts_of < 0 ? -1 : draft->stages[from->parts_of].plan,

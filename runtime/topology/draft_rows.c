@@ -9,7 +9,7 @@ int
 verl_draft_space(const verl_draft_t *draft, int stage)
 {
     const verl_draft_stage_t *self = &draft->stages[stage];
-    bool opens = self->deps_count == 0 || self->rows_of < 0 || (self->handler && self->handler->maps);
+    bool opens = self->deps_count == 0 || self->rows_of < 0 || self->maps;
     return opens ? stage : self->rows_of;
 }
 

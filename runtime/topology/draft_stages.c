@@ -328,6 +328,8 @@ verl_draft_stages(verl_draft_t *draft)
         else if (!kind)
             s_no_actor(draft, stage);
         s_find_handler(draft, stage);
+        stage->by_row = stage->handler && stage->handler->by_row;
+        stage->maps = stage->handler && stage->handler->maps;
     }
     // a stage with an actor of its own first: others may run in that actor
     for (int pass = 0; pass < 2; pass++)

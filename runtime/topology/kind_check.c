@@ -22,7 +22,7 @@ static int
 s_check_option(check_t *self, const verl_option_t *option, size_t size, const char *where)
 {
     const char *kind = self->kind->name, *name = option->name;
-    if ((unsigned) option->type > VERL_OPTION_WEIGHTS)
+    if ((unsigned) option->type > VERL_OPTION_COMMAND)
         return verl_error_set(self->error, "kind `%s`: option `%s` has a type that is not known", kind, name);
     if (s_reserved(name))
         return verl_error_set(self->error,

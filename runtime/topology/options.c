@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "runtime/topology/nearest.h"
 #include "runtime/topology/toml.h"
@@ -22,7 +23,8 @@ const char *
 verl_option_type_name(verl_option_type_t type)
 {
     static const char *const names[] = { "boolean", "integer",         "real",          "string", "choice",
-                                         "path",    "list of strings", "list of paths", "weights" };
+                                         "path",    "list of strings", "list of paths", "weights",
+                                         "table",   "command" };
     return names[type];
 }
 
@@ -37,7 +39,9 @@ s_wanted(verl_option_type_t type)
                                          "a path in quotes",
                                          "an array of strings",
                                          "an array of paths",
-                                         "a table of numbers, { name = 1.0 }, or an array of names" };
+                                         "a table of numbers, { name = 1.0 }, or an array of names",
+                                         "a table, { name = value }",
+                                         "an array of strings, a program and its arguments" };
     return names[type];
 }
 
@@ -186,6 +190,51 @@ s_check_weights(const verl_option_t *option, const verl_value_t *given, verl_poo
     return 0;
 }
 
+// JSON has no number for what is not finite.
+static bool
+s_is_finite(const verl_value_t *value)
+{
+    bool finite = value->type != VERL_VALUE_REAL || isfinite(value->real);
+    for (int i = 0; i < value->count && finite; i++)
+        finite = s_is_finite(&value->items[i]);
+    return finite;
+}
+
+static int
+s_check_table(const verl_option_t *option, const verl_value_t *given, verl_value_t *ret, verl_option_fault_t *fault)
+{
+    if (given->type != VERL_VALUE_TABLE)
+        return s_wrong_type(option, given, fault);
+    if (!s_is_finite(given))
+        return verl_error_set(&fault->error, "has a number in it that is not finite: a finite one would be right");
+    *ret = *given;
+    return 0;
+}
+
+// A word that names a file beside the topology; a program is looked for in PATH unless it has a '/'.
+static char *
+s_word(verl_pool_t *pool, const char *folder, const char *word, bool program)
+{
+    struct stat status;
+    if (*word == '/' || !*word || !folder || (program && !strchr(word, '/')))
+        return verl_pool_copy(pool, word);
+    char *whole = verl_pool_print(pool, "%s/%s", folder, word);
+    return stat(whole, &status) == 0 && S_ISREG(status.st_mode) ? whole : verl_pool_copy(pool, word);
+}
+
+static int
+s_check_command(const verl_option_t *option, const verl_value_t *given, verl_pool_t *pool, const char *folder,
+                verl_value_t *ret, verl_option_fault_t *fault)
+{
+    if (s_check_list(option, given, pool, folder, ret, fault) != 0)
+        return -1;
+    if (ret->count == 0 || !*ret->items[0].string)
+        return verl_error_set(&fault->error, "is empty: it must be %s", s_wanted(option->type));
+    for (int i = 0; i < ret->count; i++)
+        ret->items[i].string = s_word(pool, folder, ret->items[i].string, i == 0);
+    return 0;
+}
+
 int
 verl_option_check(const verl_option_t *option, const verl_value_t *given, verl_pool_t *pool, const char *folder,
                   verl_value_t *ret_value, verl_option_fault_t *fault)
@@ -211,6 +260,10 @@ verl_option_check(const verl_option_t *option, const verl_value_t *given, verl_p
         return s_check_list(option, given, pool, folder, ret_value, fault);
     case VERL_OPTION_WEIGHTS:
         return s_check_weights(option, given, pool, ret_value, fault);
+    case VERL_OPTION_TABLE:
+        return s_check_table(option, given, ret_value, fault);
+    case VERL_OPTION_COMMAND:
+        return s_check_command(option, given, pool, folder, ret_value, fault);
     }
     return verl_error_set(&fault->error, "has no type that is known");
 }

@@ -2,6 +2,7 @@
 //
 // The lists of a struct are one block each, pointers first and the bytes that they point to behind, so that
 // verl_options_done frees a list with one call.
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/topology/options.h"
@@ -12,7 +13,8 @@ verl_option_bytes(verl_option_type_t type)
 {
     static const size_t sizes[] = {
         sizeof(bool),   sizeof(int64_t),        sizeof(double),         sizeof(char *),        sizeof(int),
-        sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t), sizeof(verl_weights_t)
+        sizeof(char *), sizeof(verl_strings_t), sizeof(verl_strings_t), sizeof(verl_weights_t), sizeof(char *),
+        sizeof(verl_strings_t)
     };
     return (size_t) type < sizeof sizes / sizeof *sizes ? sizes[type] : 0;
 }
@@ -74,6 +76,45 @@ s_store_weights(const verl_value_t *value, verl_weights_t *field)
     return 0;
 }
 
+static json_t *
+s_json(const verl_value_t *value)
+{
+    json_t *list = value->type == VERL_VALUE_TABLE ? json_object() : json_array();
+    switch (value->type) {
+    case VERL_VALUE_BOOL:
+    case VERL_VALUE_INT:
+    case VERL_VALUE_REAL:
+    case VERL_VALUE_STRING:
+        json_decref(list);
+        return value->type == VERL_VALUE_BOOL  ? json_boolean(value->boolean)
+               : value->type == VERL_VALUE_INT ? json_integer(value->integer)
+               : value->type == VERL_VALUE_REAL ? json_real(value->real)
+                                                : json_string(value->string);
+    case VERL_VALUE_ARRAY:
+    case VERL_VALUE_TABLE:
+        break;
+    }
+    for (int i = 0; i < value->count; i++) {
+        json_t *item = s_json(&value->items[i]);
+        int failed = value->type == VERL_VALUE_TABLE ? json_object_set_new(list, value->keys[i], item)
+                                                     : json_array_append_new(list, item);
+        if (failed) {                       // no memory, or a string that is no UTF-8
+            json_decref(list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+static int
+s_store_json(const verl_value_t *value, char **field)
+{
+    json_t *json = s_json(value);
+    *field = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    return *field ? 0 : -1;
+}
+
 // The value is in the form that verl_option_check gives.
 static int
 s_store(const verl_option_t *option, const verl_value_t *value, char *field, verl_error_t *error)
@@ -98,10 +139,14 @@ s_store(const verl_option_t *option, const verl_value_t *value, char *field, ver
         break;
     case VERL_OPTION_STRINGS:
     case VERL_OPTION_PATHS:
+    case VERL_OPTION_COMMAND:
         rc = s_store_strings(value, (verl_strings_t *) field);
         break;
     case VERL_OPTION_WEIGHTS:
         rc = s_store_weights(value, (verl_weights_t *) field);
+        break;
+    case VERL_OPTION_TABLE:
+        rc = s_store_json(value, (char **) field);
         break;
     }
     return rc == 0 ? 0 : verl_error_set(error, "no memory for the option `%s`", option->name);
@@ -171,7 +216,8 @@ verl_options_done(const verl_option_t *table, void *options)
 {
     for (const verl_option_t *option = table; option && option->name; option++) {
         char *field = (char *) options + option->offset;
-        if (option->type == VERL_OPTION_STRINGS || option->type == VERL_OPTION_PATHS) {
+        if (option->type == VERL_OPTION_STRINGS || option->type == VERL_OPTION_PATHS ||
+            option->type == VERL_OPTION_COMMAND) {
             verl_strings_t *strings = (verl_strings_t *) field;
             free(strings->items);
             *strings = (verl_strings_t){ 0 };
@@ -180,6 +226,9 @@ verl_options_done(const verl_option_t *table, void *options)
             free(weights->names);
             free(weights->values);
             *weights = (verl_weights_t){ 0 };
+        } else if (option->type == VERL_OPTION_TABLE) {
+            free(*(char **) field);
+            *(char **) field = NULL;
         }
     }
 }

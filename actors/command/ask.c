@@ -1,0 +1,250 @@
+// ask.c: see kind.h. The program runs in a session of its own, without input; of what it prints so much is read as a
+// description may be long, and its last words on the error stream are kept for the sentence.
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include "actors/command/kind.h"
+
+#define S_PATIENCE_MS 10000
+#define S_MOST        ((size_t) 1 << 20)    // bytes of a description
+#define S_WORDS       400                   // and of the last words
+
+extern char **environ;
+
+typedef struct stream {
+    int    fd;
+    size_t used, room;
+    char  *text;                            // terminated
+    bool   tail;                            // keeps the end rather than the beginning
+} stream_t;
+
+typedef struct talk {
+    pid_t    pid;
+    stream_t out, err;
+    int      status;                        // as of waitpid
+    bool     late, too_long;
+} talk_t;
+
+static int64_t
+s_now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t) now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+// The environment with VERL_DESCRIBE=1. The array is the caller's, not its strings.
+static char **
+s_environment(void)
+{
+    size_t count = 0;
+    while (environ[count])
+        count++;
+    char **all = calloc(count + 2, sizeof *all);
+    size_t kept = 0;
+    for (size_t i = 0; all && i < count; i++)
+        if (strncmp(environ[i], "VERL_DESCRIBE=", 14) != 0)
+            all[kept++] = environ[i];
+    if (all)
+        all[kept] = (char *) "VERL_DESCRIBE=1";
+    return all;
+}
+
+static int
+s_spawn(const verl_strings_t *command, int out, int err, pid_t *ret_pid)
+{
+    char **environment = s_environment(), **words = calloc((size_t) command->count + 1, sizeof *words);
+    if (!environment || !words) {
+        free(environment);
+        free(words);
+        return ENOMEM;
+    }
+    for (int i = 0; i < command->count; i++)
+        words[i] = (char *) (uintptr_t) command->items[i];
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, out, 1);
+    posix_spawn_file_actions_adddup2(&actions, err, 2);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+    int failed = posix_spawnp(ret_pid, words[0], &actions, &attributes, words, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    free(environment);
+    free(words);
+    return failed;
+}
+
+// Reads what is there. Returns false at the end.
+static bool
+s_read(stream_t *stream, size_t most)
+{
+    char piece[4096];
+    ssize_t got = read(stream->fd, piece, sizeof piece);
+    if (got < 0 && (errno == EINTR || errno == EAGAIN))
+        return true;
+    if (got <= 0)
+        return false;
+    size_t size = (size_t) got;
+    if (stream->tail && stream->used + size > most) {
+        size_t drop = stream->used + size - most;
+        drop = drop < stream->used ? drop : stream->used;
+        memmove(stream->text, stream->text + drop, stream->used - drop);
+        stream->used -= drop;
+    }
+    if (stream->used + size + 1 > stream->room) {
+        size_t room = 2 * (stream->used + size + 1);
+        char *text = realloc(stream->text, room);
+        if (!text)
+            return false;
+        stream->text = text;
+        stream->room = room;
+    }
+    memcpy(stream->text + stream->used, piece, size);
+    stream->used += size;
+    stream->text[stream->used] = 0;
+    return true;
+}
+
+// Until both streams end, the time is over, or it says too much.
+static void
+s_listen(talk_t *talk)
+{
+    int64_t until = s_now_ms() + S_PATIENCE_MS;
+    stream_t *streams[] = { &talk->out, &talk->err };
+    while (talk->out.fd >= 0 && !talk->late && !talk->too_long) {
+        struct pollfd items[2];
+        for (int i = 0; i < 2; i++)
+            items[i] = (struct pollfd) { .fd = streams[i]->fd, .events = POLLIN };
+        int64_t left = until - s_now_ms();
+        talk->late = left <= 0;
+        if (talk->late || poll(items, 2, (int) left) <= 0)
+            continue;
+        for (int i = 0; i < 2; i++)
+            if (items[i].revents && !s_read(streams[i], i == 0 ? S_MOST : S_WORDS)) {
+                close(streams[i]->fd);
+                streams[i]->fd = -1;
+            }
+        talk->too_long = talk->out.used > S_MOST;
+    }
+    // It may close its output and go on: its end has the same deadline.
+    while (!talk->late && !talk->too_long && waitpid(talk->pid, &talk->status, WNOHANG) == 0) {
+        talk->late = s_now_ms() >= until;
+        nanosleep(&(struct timespec) { .tv_nsec = 2000000 }, NULL);
+    }
+    if (talk->err.fd >= 0) {                // its last words may have come behind its output
+        fcntl(talk->err.fd, F_SETFL, O_NONBLOCK);
+        s_read(&talk->err, S_WORDS);
+    }
+}
+
+static int
+s_start(const verl_strings_t *command, talk_t *talk, char *error, size_t size)
+{
+    int out[2], err[2];
+    if (pipe2(out, O_CLOEXEC))
+        return snprintf(error, size, "no pipe can be made: %s", strerror(errno)), -1;
+    if (pipe2(err, O_CLOEXEC)) {
+        snprintf(error, size, "no pipe can be made: %s", strerror(errno));
+        close(out[0]);
+        close(out[1]);
+        return -1;
+    }
+    int failed = s_spawn(command, out[1], err[1], &talk->pid);
+    close(out[1]);
+    close(err[1]);
+    talk->out = (stream_t) { .fd = out[0] };
+    talk->err = (stream_t) { .fd = err[0], .tail = true };
+    if (!failed)
+        return 0;
+    snprintf(error, size, "`%.200s` cannot be started: %s; a program in PATH, or the path of one, would be right",
+             command->items[0], strerror(failed));
+    close(out[0]);
+    close(err[0]);
+    return -1;
+}
+
+// The last line that it wrote to its error stream, behind ": "; or nothing.
+static const char *
+s_last_words(stream_t *stream, char *text, size_t size)
+{
+    text[0] = 0;
+    while (stream->used && (unsigned char) stream->text[stream->used - 1] <= ' ')
+        stream->text[--stream->used] = 0;
+    if (!stream->used)
+        return text;
+    char *line = strrchr(stream->text, '\n');
+    snprintf(text, size, ": %.300s", line ? line + 1 : stream->text);
+    for (char *c = text; *c; c++)
+        if ((unsigned char) *c < ' ')
+            *c = ' ';
+    return text;
+}
+
+static int
+s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, size_t size)
+{
+    char words[S_WORDS + 8], name[240];
+    snprintf(name, sizeof name, "%.100s%s%.100s", command->items[0], command->count > 1 ? " " : "",
+             command->count > 1 ? command->items[1] : "");
+    s_last_words(&talk->err, words, sizeof words);
+    if (talk->late)
+        snprintf(error, size, "`%s` did not describe itself within %d s%s: with VERL_DESCRIBE=1 it has to print its "
+                 "description and end", name, S_PATIENCE_MS / 1000, words);
+    else if (talk->too_long)
+        snprintf(error, size, "`%s` printed more than 1 MiB where VERL_DESCRIBE=1 asks for its description", name);
+    else if (WIFSIGNALED(talk->status))
+        snprintf(error, size, "`%s` died of signal %d when it was asked to describe itself%s", name,
+                 WTERMSIG(talk->status), words);
+    else if (WEXITSTATUS(talk->status))
+        snprintf(error, size, "`%s` ended with status %d when it was asked to describe itself%s", name,
+                 WEXITSTATUS(talk->status), words);
+    else {
+        json_error_t where;
+        *ret = json_loadb(talk->out.text ? talk->out.text : "", talk->out.used, JSON_REJECT_DUPLICATES, &where);
+        if (*ret && json_is_object(*ret))
+            return 0;
+        snprintf(error, size, "`%s` printed something that is no description (%.100s) where VERL_DESCRIBE=1 asks for "
+                 "one JSON object: verl.main() of the Python package prints it", name,
+                 *ret ? "no object" : where.text);
+        json_decref(*ret);
+    }
+    *ret = NULL;
+    return -1;
+}
+
+int
+verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size)
+{
+    talk_t talk = { .status = 0 };
+    *ret = NULL;
+    if (s_start(command, &talk, error, size))
+        return -1;
+    s_listen(&talk);
+    kill(-talk.pid, SIGKILL);               // it, where it still runs, and children that it left
+    if (talk.late || talk.too_long)
+        waitpid(talk.pid, &talk.status, 0);
+    int failed = s_parse(&talk, command, ret, error, size);
+    if (talk.out.fd >= 0)
+        close(talk.out.fd);
+    if (talk.err.fd >= 0)
+        close(talk.err.fd);
+    free(talk.out.text);
+    free(talk.err.text);
+    return failed;
+}
