@@ -14,14 +14,16 @@
 #include <sys/file.h>
 #include <verl.h>
 
+#define PATIENCE 60                         // seconds for a predecessor to finish with the file
+
 typedef struct book {                       // what one stage writes
-    struct book        *next;
-    const verl_stage_t *stage;
-    FILE               *file;
+    struct book *next;
+    char        *stage, *name;
+    FILE        *file;
 } book_t;
 
 typedef struct {
-    book_t *books;                          // of the stages that had their first batch
+    book_t *books;                          // of the stages that have begun
 } recorder_t;
 
 typedef struct {
@@ -168,6 +170,16 @@ s_end_of_earlier(FILE *file, int64_t first)
     return end;
 }
 
+// A predecessor whose last batches are under way lets go when they are done.
+static int
+s_lock(verl_stage_t *stage, int fd)
+{
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
+        if (errno != EWOULDBLOCK || i >= PATIENCE * 100 || verl_sleep(stage, 0.01))
+            return -1;
+    return 0;
+}
+
 // Opens the file, cut before batch `first`.
 static int
 s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
@@ -186,7 +198,7 @@ s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
             close(fd);
         return verl_fail(stage, "cannot write '%s': %s", path, strerror(reason));
     }
-    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (s_lock(stage, fd) != 0) {
         fclose(file);
         return verl_fail(stage, "'%s' is what another stage writes already: another `file` would be right", name);
     }
@@ -200,39 +212,55 @@ s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
     return 0;
 }
 
-// The book of this stage, opened at its first batch.
-static book_t *
-s_book(verl_stage_t *stage, recorder_t *self, const char *name, int64_t batch)
+static void
+s_free(book_t *book)
 {
-    book_t *book = self->books;
-    while (book && book->stage != stage)
-        book = book->next;
-    if (book)
-        return book;
-    book = calloc(1, sizeof *book);
-    if (!book || s_open(stage, book, name, batch) != 0) {
-        if (!book)
-            verl_fail(stage, "no memory to write '%s'", name);
-        free(book);
-        return NULL;
+    if (book && book->file)
+        fclose(book->file);
+    if (book) {
+        free(book->stage);
+        free(book->name);
     }
-    book->stage = stage;
-    book->next = self->books;
-    self->books = book;
+    free(book);
+}
+
+static book_t *
+s_book(const verl_stage_t *stage)
+{
+    const recorder_t *self = verl_stage_state(stage);
+    const recorder_options_t *options = verl_stage_options(stage);
+    book_t *book = self->books;
+    while (book && (strcmp(book->stage, verl_stage_name(stage)) != 0 || strcmp(book->name, options->file) != 0))
+        book = book->next;
     return book;
+}
+
+static int
+s_start(verl_stage_t *stage, int64_t first)
+{
+    recorder_t *self = verl_stage_state(stage);
+    const recorder_options_t *options = verl_stage_options(stage);
+    if (s_book(stage))
+        return 0;                           // the same stage and file in a later revision
+    book_t *book = calloc(1, sizeof *book);
+    if (!book || !(book->stage = strdup(verl_stage_name(stage))) || !(book->name = strdup(options->file)))
+        verl_fail(stage, "no memory to write '%s'", options->file);
+    else if (s_open(stage, book, options->file, first) == 0) {
+        book->next = self->books;
+        self->books = book;
+        return 0;
+    }
+    s_free(book);
+    return -1;
 }
 
 static int
 s_record(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
 {
     (void) out;
-    recorder_t *self = verl_stage_state(stage);
     const recorder_options_t *options = verl_stage_options(stage);
     int64_t batch = verl_batch_id(in);
-    book_t *book = s_book(stage, self, options->file, batch);
-    if (!book)
-        return -1;
-    FILE *file = book->file;
+    FILE *file = s_book(stage)->file;
     for (int64_t row = 0; row < verl_batch_rows(in); row++) {
         fprintf(file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);
         for (int i = 0; i < options->columns.count; i++) {
@@ -256,8 +284,7 @@ s_finish(verl_stage_t *stage)
     while (self->books) {
         book_t *book = self->books;
         self->books = book->next;
-        fclose(book->file);
-        free(book);
+        s_free(book);
     }
 }
 
@@ -268,7 +295,8 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     (void) state;
     const recorder_options_t *self = options;
     const char *file = self->file ? self->file : "";
-    static const char *const taken[] = { "metrics.jsonl", "run.log", "topology.toml", "logs", "checkpoints", "lock" };
+    static const char *const taken[] = { "metrics.jsonl", "run.log", "topology.toml", "logs", "checkpoints", "lock",
+                                       "control.json" };
     bool strange = false;
     for (const char *c = file; *c; c++)
         strange |= (unsigned char) *c < ' ' || *c == 0x7f;
@@ -288,4 +316,4 @@ VERL_KIND(recorder,
     .stages = { { "record", s_record, .about = "writes a batch",
                   .options_size = sizeof(recorder_options_t), .options = s_options,
                   .needs = { "*columns" }, .declare = s_declare } },
-    .keeps_state = true, .finish = s_finish)
+    .keeps_state = true, .start = s_start, .finish = s_finish)

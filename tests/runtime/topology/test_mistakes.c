@@ -511,8 +511,7 @@ Test(limits, ignore_with_readers)
 
 Test(limits, what_cannot_be_kept_is_not_promised)
 {
-    s_one_mistake(RUN SOURCE "on_failure = 'restart'\n", "t.toml:5:", "stops the run where `src` fails");
-    s_one_mistake(RUN SOURCE "on_failure = 'ignore'\n", "t.toml:5:", "stops the run where `src` fails");
+    s_one_mistake(RUN SOURCE "on_failure = 'restart'\nplace = 'thread'\n", "t.toml:5:", "is a thread of verl-run");
 }
 
 Test(sets, no_equals)
