@@ -1,5 +1,5 @@
-// Decoding one row on CPU in f32, with the shape of SmolLM2-135M: tokens a second, beside what reading every weight once
-// a token would allow at the rate at which this machine reads that very memory, and beside PyTorch.
+// Decoding one row on CPU in f32, with the shape of SmolLM2-135M: tokens a second, beside what reading every weight
+// once a token would allow at the rate at which this machine reads that very memory, and beside PyTorch.
 #include <omp.h>
 #include <stdlib.h>
 #include "tests/bench/bench.h"

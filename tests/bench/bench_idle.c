@@ -1,5 +1,5 @@
-// What a run costs while it waits: processor time of all threads of each of its processes, beside a process that waits in
-// zmq_poll. Both settle first and are then measured over the same window, so that what is done once does not count.
+// What a run costs while it waits: processor time of all threads of each of its processes, beside a process that waits
+// in zmq_poll. Both settle first and are then measured over the same window, so that what is done once does not count.
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,15 +2,11 @@
 // credit, duplicates dropped), beside raw libzmq DEALER → ROUTER over ipc with the same payload and none of it. (None:
 // where the sender connects before the receiver binds, or leaves before the last message was read, raw libzmq loses
 // some now and then. So the reference waits at both ends.)
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <zmq.h>
-#include "runtime/mailbox/endpoint.h"
-#include "tests/bench/bench.h"
+#include "tests/bench/party.h"
 
 #define MESSAGES 600000
 #define PAYLOAD  64
@@ -19,11 +15,9 @@
 #define WINDOW   8192
 
 typedef struct end {
-    char             addresses[2][80];      // receiver's, sender's
-    void            *zmq;
-    verl_endpoint_t *endpoint;
-    _Atomic int64_t  count;
-    double           began, ended;
+    verl_bench_party_t party;               // 0 receives, 1 sends
+    _Atomic int64_t    count;
+    double             began, ended;
 } end_t;
 
 // --- ours ---------------------------------------------------------------------------------------------------------
@@ -42,7 +36,7 @@ s_on_message(void *context, verl_inbound_t *inbound, const verl_message_t *messa
         self->ended = verl_bench_now();
     verl_inbound_taken(inbound, 1);
     verl_inbound_done(inbound, 1);
-    verl_endpoint_acknowledge(self->endpoint, false);
+    verl_endpoint_acknowledge(self->party.endpoint, false);
     return 0;
 }
 
@@ -53,28 +47,13 @@ s_on_done(void *context, void *tag)
     atomic_fetch_add_explicit(&((end_t *) context)->count, 1, memory_order_relaxed);
 }
 
-static void
-s_on_malformed(void *context, const char *reason)
-{
-    (void) context;
-    fprintf(stderr, "verl-bench: link: %s\n", reason);
-}
-
 static verl_endpoint_t *
 s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
-                                                       .malformed = s_on_malformed };
-    verl_error_t error = { "" };
-    for (int i = 0; i < 2; i++)
-        snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
-    self->zmq = zmq_ctx_new();
-    uint64_t mine = (uint64_t) which + 2, other = (uint64_t) !which + 2;
-    self->endpoint = verl_endpoint_new(self->zmq, mine, self->addresses[which], &handlers, self, &error);
-    usleep(200000);                         // as in a run: all are bound before any connects
-    if (!self->endpoint || verl_endpoint_connect(self->endpoint, other, self->addresses[!which], &error))
-        _exit(1);
-    return self->endpoint;
+    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, NULL, NULL,
+                                                       verl_bench_party_malformed };
+    verl_bench_party_open(&self->party, address, which, &handlers, self);
+    return self->party.endpoint;
 }
 
 static double
@@ -83,14 +62,13 @@ s_receive(const char *address, void *argument)
     (void) argument;
     end_t self = { 0 };
     verl_endpoint_t *endpoint = s_open(&self, address, 0);
-    verl_inbound_open(endpoint, 3, 0, WINDOW, NULL);
+    verl_inbound_open(endpoint, VERL_BENCH_PARTY(1), 0, WINDOW, NULL);
     while (atomic_load(&self.count) < MESSAGES)
         verl_endpoint_step(endpoint, -1, 1000);
     verl_endpoint_acknowledge(endpoint, true);
     for (int i = 0; i < 20; i++)            // the last status has to leave
         verl_endpoint_step(endpoint, -1, 10);
-    verl_endpoint_destroy(&endpoint);
-    zmq_ctx_term(self.zmq);
+    verl_bench_party_close(&self.party);
     return MESSAGES / (self.ended - self.began);
 }
 
@@ -99,7 +77,7 @@ s_mailbox(void *argument)
 {
     end_t *self = argument;
     while (atomic_load(&self->count) < MESSAGES)
-        verl_endpoint_step(self->endpoint, -1, 100);
+        verl_endpoint_step(self->party.endpoint, -1, 100);
     return NULL;
 }
 
@@ -111,7 +89,7 @@ s_send(const char *address, void *argument)
     char payload[PAYLOAD] = { 1 };
     pthread_t mailbox;
     verl_endpoint_t *endpoint = s_open(&self, address, 1);
-    verl_outbound_t *outbound = verl_outbound_open(endpoint, 2, 0, WINDOW);
+    verl_outbound_t *outbound = verl_outbound_open(endpoint, VERL_BENCH_PARTY(0), 0, WINDOW);
     pthread_create(&mailbox, NULL, s_mailbox, &self);
     for (int64_t i = 0; i < MESSAGES; i++) {
         verl_message_t message = { .batch = i, .parts = 1, .body = payload, .body_size = sizeof payload };
@@ -121,8 +99,7 @@ s_send(const char *address, void *argument)
     }
     verl_outbound_flush(outbound);
     pthread_join(mailbox, NULL);
-    verl_endpoint_destroy(&endpoint);
-    zmq_ctx_term(self.zmq);
+    verl_bench_party_close(&self.party);
     return 0;
 }
 
@@ -174,14 +151,10 @@ s_send_raw(const char *address, void *argument)
 static int
 s_link(verl_bench_run_t *run, verl_error_t *error)
 {
-    double ours[ROUNDS], raw[ROUNDS];
-    for (int i = 0; i < ROUNDS; i++)
-        if (verl_bench_pair(s_receive, s_send, NULL, 60, &ours[i], error) ||
-            verl_bench_pair(s_receive_raw, s_send_raw, NULL, 60, &raw[i], error))
-            return -1;
-    verl_bench_report(run, "", verl_bench_median(ours, ROUNDS), "messages/s", "raw libzmq DEALER-ROUTER, ipc, 64 B",
-                      verl_bench_median(raw, ROUNDS));
-    return 0;
+    static const verl_bench_pairs_t pairs = {
+        { s_receive, s_send }, { s_receive_raw, s_send_raw }, ROUNDS, "", "messages/s",
+        "raw libzmq DEALER-ROUTER, ipc, 64 B" };
+    return verl_bench_pairs(run, &pairs, error);
 }
 
 VERL_BENCH(link, "a million messages a second between two processes, with the whole guarantee", s_link)

@@ -3,31 +3,26 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <zmq.h>
-#include "runtime/mailbox/endpoint.h"
-#include "tests/bench/bench.h"
+#include "tests/bench/party.h"
 
 #define TURNS   5
 #define PINGS   200
 #define PACE_US 5000
 #define WORKERS 2
 
-typedef struct party {
-    verl_endpoint_t *endpoint;
-    void            *zmq;
-    char             addresses[2][80];
-    double           slowest, asked;
-    int64_t          answered;
-    atomic_bool      ends;
-} party_t;
+typedef struct end {
+    verl_bench_party_t party;               // 0 asks, 1 answers
+    double             slowest, asked;
+    int64_t            answered;
+    atomic_bool        ends;
+} end_t;
 
 static void *
 s_compute(void *argument)
 {
-    party_t *self = argument;
+    end_t *self = argument;
     volatile double x = 1;
     while (!atomic_load_explicit(&self->ends, memory_order_relaxed))
         x = sqrt(x + 1);
@@ -35,14 +30,14 @@ s_compute(void *argument)
 }
 
 static void
-s_work(party_t *self, pthread_t *workers)
+s_work(end_t *self, pthread_t *workers)
 {
     for (int i = 0; i < WORKERS; i++)
         pthread_create(&workers[i], NULL, s_compute, self);
 }
 
 static void
-s_rest(party_t *self, const pthread_t *workers)
+s_rest(end_t *self, const pthread_t *workers)
 {
     atomic_store(&self->ends, true);
     for (int i = 0; i < WORKERS; i++)
@@ -68,64 +63,47 @@ s_on_done(void *context, void *tag)
 }
 
 static void
-s_on_malformed(void *context, const char *reason)
-{
-    (void) context;
-    fprintf(stderr, "verl-bench: ping: %s\n", reason);
-}
-
-static void
 s_on_pong(void *context, const verl_message_t *message)
 {
-    party_t *self = context;
+    end_t *self = context;
     self->answered = message->batch;
     self->slowest = fmax(self->slowest, verl_bench_now() - self->asked);
-    verl_endpoint_wake(self->endpoint);
+    verl_endpoint_wake(self->party.endpoint);
 }
 
 static void
 s_on_ping(void *context, verl_buffer_t *body)
 {
     (void) body;                            // nothing to say of a worker
-    party_t *self = context;
+    end_t *self = context;
     self->answered++;
-    verl_endpoint_wake(self->endpoint);     // a step handles what is there, and then waits
+    verl_endpoint_wake(self->party.endpoint);     // a step handles what is there, and then waits
 }
 
 static void
-s_open(party_t *self, const char *address, int which)
+s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
-                                                       .ping = s_on_ping, .pong = s_on_pong,
-                                                       .malformed = s_on_malformed };
-    verl_error_t error = { "" };
-    for (int i = 0; i < 2; i++)
-        snprintf(self->addresses[i], sizeof self->addresses[i], "%s-%d", address, i);
-    self->zmq = zmq_ctx_new();
-    uint64_t mine = (uint64_t) which + 2, other = (uint64_t) !which + 2;
-    self->endpoint = verl_endpoint_new(self->zmq, mine, self->addresses[which], &handlers, self, &error);
-    usleep(200000);                         // as in a run: all are bound before any connects
-    if (!self->endpoint || verl_endpoint_connect(self->endpoint, other, self->addresses[!which], &error))
-        _exit(1);
+    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, s_on_ping, s_on_pong,
+                                                       verl_bench_party_malformed };
+    verl_bench_party_open(&self->party, address, which, &handlers, self);
 }
 
 static double
 s_ask(const char *address, void *argument)
 {
     (void) argument;
-    party_t self = { 0 };
+    end_t self = { 0 };
     s_open(&self, address, 0);
     for (int64_t i = 1; i <= PINGS; i++) {
         usleep(PACE_US);
         self.asked = verl_bench_now();
-        verl_endpoint_ping(self.endpoint, 3, i);
+        verl_endpoint_ping(self.party.endpoint, VERL_BENCH_PARTY(1), i);
         while (self.answered < i)
-            verl_endpoint_step(self.endpoint, -1, 1000);
+            verl_endpoint_step(self.party.endpoint, -1, 1000);
         if (i == 1)
             self.slowest = 0;               // the connection was being made
     }
-    verl_endpoint_destroy(&self.endpoint);
-    zmq_ctx_term(self.zmq);
+    verl_bench_party_close(&self.party);
     return self.slowest * 1000;
 }
 
@@ -133,16 +111,15 @@ static double
 s_answer(const char *address, void *argument)
 {
     (void) argument;
-    party_t self = { 0 };
+    end_t self = { 0 };
     pthread_t workers[WORKERS];
     s_open(&self, address, 1);
     s_work(&self, workers);
     while (self.answered < PINGS)
-        verl_endpoint_step(self.endpoint, -1, 1000);
+        verl_endpoint_step(self.party.endpoint, -1, 1000);
     usleep(100000);                         // the last answer has to leave
     s_rest(&self, workers);
-    verl_endpoint_destroy(&self.endpoint);
-    zmq_ctx_term(self.zmq);
+    verl_bench_party_close(&self.party);
     return 0;
 }
 
@@ -174,7 +151,7 @@ static double
 s_answer_raw(const char *address, void *argument)
 {
     (void) argument;
-    party_t self = { 0 };
+    end_t self = { 0 };
     pthread_t workers[WORKERS];
     void *zmq = zmq_ctx_new(), *router = zmq_socket(zmq, ZMQ_ROUTER);
     char name[256], payload[64];
@@ -197,14 +174,9 @@ s_answer_raw(const char *address, void *argument)
 static int
 s_ping(verl_bench_run_t *run, verl_error_t *error)
 {
-    double ours[TURNS], raw[TURNS];
-    for (int i = 0; i < TURNS; i++)
-        if (verl_bench_pair(s_ask, s_answer, NULL, 60, &ours[i], error) ||
-            verl_bench_pair(s_ask_raw, s_answer_raw, NULL, 60, &raw[i], error))
-            return -1;
-    verl_bench_report(run, "slowest", verl_bench_median(ours, TURNS), "ms", "raw libzmq echo under the same load",
-                      verl_bench_median(raw, TURNS));
-    return 0;
+    static const verl_bench_pairs_t pairs = { { s_ask, s_answer }, { s_ask_raw, s_answer_raw }, TURNS, "slowest", "ms",
+                                              "raw libzmq echo under the same load" };
+    return verl_bench_pairs(run, &pairs, error);
 }
 
 VERL_BENCH(ping, "a party that computes on all cores answers within 20 ms", s_ping)

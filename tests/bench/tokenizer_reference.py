@@ -15,7 +15,8 @@ except ImportError:
 def main():
     tokenizer = Tokenizer.from_file(sys.argv[1])
     with open(sys.argv[2], encoding="utf-8") as names:
-        texts = [open(name, encoding="utf-8", errors="replace", newline="").read() for name in names.read().splitlines()]
+        texts = [open(name, encoding="utf-8", errors="replace", newline="").read()
+                 for name in names.read().splitlines()]
     print("ready", flush=True)
     for line in sys.stdin:
         begin = time.perf_counter()
