@@ -2,10 +2,10 @@
 //
 // Invariant: the configuration says that a tensor is there exactly where the first layer of the file has it.
 #include "actors/lm/config_gguf.h"
+#include "actors/lm/refuse.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,17 +16,7 @@ typedef struct {
     size_t             error_size;
 } s_reading_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_reading_t *reading, const char *format, ...)
-{
-    char    what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(reading->error, reading->error_size, "%s: %s", reading->name, what);
-    return -1;
-}
+#define s_fail(reading, ...) verl_lm_refuse((reading)->name, (reading)->error, (reading)->error_size, __VA_ARGS__)
 
 static const verl_gguf_value_t *
 s_get(const s_reading_t *reading, const char *key)

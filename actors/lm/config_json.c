@@ -3,10 +3,10 @@
 // Invariant: what is absent gets the default of the reference implementation; what is there and of the wrong type is an
 // error, never a default.
 #include "actors/lm/config_json.h"
+#include "actors/lm/refuse.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +31,7 @@ static const s_family_t s_families[] = {
 };
 enum { FAMILIES = sizeof s_families / sizeof s_families[0] };
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_document_t *document, const char *format, ...)
-{
-    char    what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(document->error, document->error_size, "%s: %s", document->name, what);
-    return -1;
-}
+#define s_fail(document, ...) verl_lm_refuse((document)->name, (document)->error, (document)->error_size, __VA_ARGS__)
 
 static int
 s_open(s_document_t *document, const char *text, size_t size)

@@ -4,9 +4,9 @@
 // allocated is at most a small multiple of what the file itself holds. The first thing wrong ends the walk.
 #include "actors/lm/gguf.h"
 #include "actors/lm/mapped.h"
+#include "actors/lm/refuse.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,17 +42,7 @@ typedef struct {
     size_t         error_size;
 } s_walk_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(s_walk_t *walk, const char *format, ...)
-{
-    char    what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(walk->error, walk->error_size, "%s: %s", walk->name, what);
-    return -1;
-}
+#define s_fail(walk, ...) verl_lm_refuse((walk)->name, (walk)->error, (walk)->error_size, __VA_ARGS__)
 
 static uint64_t
 s_little(const uint8_t *bytes, size_t size)
@@ -394,9 +384,9 @@ verl_gguf_t *
 verl_gguf_open(const char *path, char *error, size_t error_size)
 {
     verl_mapped_t file;
-    if (verl_mapped_open(&file, path, error, error_size))
-        return NULL;
-    verl_gguf_t *self = verl_gguf_open_memory(file.bytes, file.size, path, error, error_size);
+    verl_gguf_t *self = NULL;
+    if (verl_mapped_open(&file, path, error, error_size) == 0)
+        self = verl_gguf_open_memory(file.bytes, file.size, path, error, error_size);
     if (self)
         self->file = file;
     else

@@ -4,11 +4,11 @@
 #include "actors/lm/config_json.h"
 #include "actors/lm/gguf.h"
 #include "actors/lm/mapped.h"
+#include "actors/lm/refuse.h"
 #include "actors/lm/shards.h"
 
 #include <dirent.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,17 +20,7 @@ typedef struct {
     size_t      error_size;
 } s_model_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_model_t *model, const char *format, ...)
-{
-    char    what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(model->error, model->error_size, "%s: %s", model->path, what);
-    return -1;
-}
+#define s_fail(model, ...) verl_lm_refuse((model)->path, (model)->error, (model)->error_size, __VA_ARGS__)
 
 static bool
 s_join(char *ret_path, size_t size, const char *dir, const char *name)

@@ -1,26 +1,12 @@
 // model.c: making a model, its parameters and their rounded copy.
 #include <math.h>
 #include <omp.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "actors/lm/model_private.h"
 #include "kernels/bf16.h"
 #include "kernels/rope.h"
 #include "kernels/sampling.h"
-
-int
-verl_lm_fail(char *error, size_t error_size, const char *format, ...)
-{
-    if (error && error_size > 0) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(error, error_size, format, args);
-        va_end(args);
-    }
-    return -1;
-}
 
 // What the arithmetic relies on; the readers of configurations check more.
 static int

@@ -2,6 +2,7 @@
 #ifndef VERL_LM_MODEL_PRIVATE_H
 #define VERL_LM_MODEL_PRIVATE_H
 #include "actors/lm/model.h"
+#include "actors/lm/refuse.h"
 #include "kernels/attention.h"
 #include "kernels/linear.h"
 
@@ -65,9 +66,6 @@ struct verl_lm_chunk {
     int64_t row, rows;
     verl_attention_plan_t plan;             // a part of the tape's
 };
-
-// Writes the sentence, and returns -1.
-int verl_lm_fail(char *error, size_t error_size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 // Widths of rows.
 static inline int64_t

@@ -1,9 +1,8 @@
 // optimizer.c: AdamW with clipping over the flat vector; norms and biases are spared the decay.
 #include "actors/lm/optimizer.h"
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include "actors/lm/refuse.h"
 #include "kernels/adamw.h"
 
 int
@@ -26,30 +25,18 @@ verl_lm_optimizer_done(verl_lm_optimizer_t *self)
     *self = (verl_lm_optimizer_t){ 0 };
 }
 
-static int __attribute__((format(printf, 3, 4)))
-s_fail(char *error, size_t error_size, const char *format, ...)
-{
-    if (error && error_size > 0) {
-        va_list args;
-        va_start(args, format);
-        vsnprintf(error, error_size, format, args);
-        va_end(args);
-    }
-    return -1;
-}
-
 static int
 s_check(const verl_lm_optimizer_t *self, const verl_lm_layout_t *layout, const verl_adamw_options_t *o, char *error,
         size_t error_size)
 {
     if (self->count != layout->total)
-        return s_fail(error, error_size, "optimizer: its state is for %lld parameters, but the model has %lld",
-                      (long long) self->count, (long long) layout->total);
+        return verl_lm_fail(error, error_size, "optimizer: its state is for %lld parameters, but the model has %lld",
+                            (long long) self->count, (long long) layout->total);
     if (!(o->beta1 >= 0 && o->beta1 < 1) || !(o->beta2 >= 0 && o->beta2 < 1))
-        return s_fail(error, error_size, "optimizer: betas %g and %g must be in [0, 1)", o->beta1, o->beta2);
+        return verl_lm_fail(error, error_size, "optimizer: betas %g and %g must be in [0, 1)", o->beta1, o->beta2);
     if (!(o->eps > 0) || !isfinite(o->lr) || !(o->weight_decay >= 0) || !(o->max_norm >= 0))
-        return s_fail(error, error_size, "optimizer: lr %g must be finite, eps %g positive, weight_decay %g and "
-                      "max_norm %g at least 0", o->lr, o->eps, o->weight_decay, o->max_norm);
+        return verl_lm_fail(error, error_size, "optimizer: lr %g must be finite, eps %g positive, weight_decay %g and "
+                            "max_norm %g at least 0", o->lr, o->eps, o->weight_decay, o->max_norm);
     return 0;
 }
 
@@ -100,8 +87,8 @@ verl_lm_optimizer_step(verl_lm_optimizer_t *self, const verl_lm_config_t *config
     if (ret_norm)
         *ret_norm = norm;
     if (!isfinite(norm))
-        return s_fail(error, error_size, "optimizer: the gradient's norm at step %lld is %g, so the step was not "
-                      "taken", (long long) self->step, norm);
+        return verl_lm_fail(error, error_size, "optimizer: the gradient's norm at step %lld is %g, so the step was not "
+                            "taken", (long long) self->step, norm);
     double clipped = o->max_norm > 0 && norm + 1e-6 > o->max_norm ? o->max_norm / (norm + 1e-6) : 1;
     self->step++;
     verl_adamw_t how = { .lr = o->lr, .beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,

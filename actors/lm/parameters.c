@@ -5,11 +5,11 @@
 #include "actors/lm/config_gguf.h"
 #include "actors/lm/gguf.h"
 #include "actors/lm/load.h"
+#include "actors/lm/refuse.h"
 #include "actors/lm/shards.h"
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,17 +31,7 @@ typedef struct {
     const uint8_t *data;
 } s_stored_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_source_t *source, const char *format, ...)
-{
-    char    what[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(source->error, source->error_size, "%s: %s", source->path, what);
-    return -1;
-}
+#define s_fail(source, ...) verl_lm_refuse((source)->path, (source)->error, (source)->error_size, __VA_ARGS__)
 
 static int
 s_open_source(s_source_t *source, char *gguf_path, size_t size)

@@ -3,10 +3,10 @@
 // Invariant: once open, every tensor's range lies inside the mapping and has exactly the bytes of its shape and dtype.
 #include "actors/lm/safetensors.h"
 #include "actors/lm/mapped.h"
+#include "actors/lm/refuse.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +28,7 @@ typedef struct {
     size_t         error_size;
 } s_reading_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_reading_t *reading, const char *format, ...)
-{
-    char    what[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(reading->error, reading->error_size, "%s: %s", reading->name, what);
-    return -1;
-}
+#define s_fail(reading, ...) verl_lm_refuse((reading)->name, (reading)->error, (reading)->error_size, __VA_ARGS__)
 
 // Bits of one element; 0 for a dtype that is not known, whose shape is then not compared with its range.
 static int64_t
@@ -242,9 +232,9 @@ verl_safetensors_t *
 verl_safetensors_open(const char *path, char *error, size_t error_size)
 {
     verl_mapped_t file;
-    if (verl_mapped_open(&file, path, error, error_size))
-        return NULL;
-    verl_safetensors_t *self = verl_safetensors_open_memory(file.bytes, file.size, path, error, error_size);
+    verl_safetensors_t *self = NULL;
+    if (verl_mapped_open(&file, path, error, error_size) == 0)
+        self = verl_safetensors_open_memory(file.bytes, file.size, path, error, error_size);
     if (self)
         self->file = file;
     else

@@ -1,10 +1,10 @@
 // shards.c: the index is a map from tensor to file name; each file is opened once.
 #include "actors/lm/shards.h"
 #include "actors/lm/mapped.h"
+#include "actors/lm/refuse.h"
 
 #include <jansson.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,17 +30,7 @@ typedef struct {
     size_t      error_size;
 } s_opening_t;
 
-static int __attribute__((format(printf, 2, 3)))
-s_fail(const s_opening_t *opening, const char *format, ...)
-{
-    char    what[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    snprintf(opening->error, opening->error_size, "%s: %s", opening->index_path, what);
-    return -1;
-}
+#define s_fail(opening, ...) verl_lm_refuse((opening)->index_path, (opening)->error, (opening)->error_size, __VA_ARGS__)
 
 static bool
 s_join(char *path, const char *dir, const char *name)
