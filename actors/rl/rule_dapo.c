@@ -179,17 +179,8 @@ static bool
 s_boxed(span_t text, span_t *content)
 {
     static const char open[] = "\\boxed{";
-    size_t at = verl_span_rfind(text, open), depth = 1;
-    if (at == SIZE_MAX)
-        return false;
-    for (size_t i = at + sizeof open - 1; i < text.bytes; i++) {
-        depth += text.at[i] == '{';
-        depth -= text.at[i] == '}';
-        *content = (span_t){ text.at + at + sizeof open - 1, i - at - (sizeof open - 1) };
-        if (depth == 0)
-            return true;
-    }
-    return false;
+    size_t at = verl_span_rfind(text, open);
+    return at != SIZE_MAX && verl_span_braced(text, at + sizeof open - 1, content);
 }
 
 int

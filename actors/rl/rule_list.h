@@ -73,4 +73,8 @@ span_t verl_span_tail(span_t span, size_t most);
 // Where `what` begins for the last time, or SIZE_MAX. what is not empty.
 size_t verl_span_rfind(span_t span, const char *what);
 
+// What stands from `begin`, which is behind an open brace, up to the brace that closes it; false, and *content is left
+// alone, where none does.
+bool verl_span_braced(span_t span, size_t begin, span_t *content);
+
 #endif

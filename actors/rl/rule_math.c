@@ -22,16 +22,7 @@ s_boxed(span_t text, span_t *content)
     at = verl_span_rfind(text, "\\boxed");
     if (at == SIZE_MAX || text.bytes - at < sizeof open - 1 || memcmp(text.at + at, open, sizeof open - 1) != 0)
         return false;
-    size_t begin = at + sizeof open - 1, depth = 1;
-    for (size_t i = begin; i < text.bytes; i++) {
-        depth += text.at[i] == '{';
-        depth -= text.at[i] == '}';
-        if (depth == 0) {
-            *content = (span_t){ text.at + begin, i - begin };
-            return true;
-        }
-    }
-    return false;
+    return verl_span_braced(text, at + sizeof open - 1, content);
 }
 
 // Removes a unit at the end: everything from the only `\text{ ` on; two of them cannot be read.

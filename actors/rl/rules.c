@@ -166,6 +166,21 @@ verl_span_rfind(span_t span, const char *what)
     return SIZE_MAX;
 }
 
+bool
+verl_span_braced(span_t span, size_t begin, span_t *content)
+{
+    size_t depth = 1;
+    for (size_t i = begin; i < span.bytes; i++) {
+        depth += span.at[i] == '{';
+        depth -= span.at[i] == '}';
+        if (depth == 0) {
+            *content = (span_t){ span.at + begin, i - begin };
+            return true;
+        }
+    }
+    return false;
+}
+
 int
 verl_rule_exact(const verl_rule_t *self, const verl_rule_input_t *input, verl_rule_result_t *result, char *error,
                 size_t error_size)

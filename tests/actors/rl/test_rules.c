@@ -158,7 +158,7 @@ Test(rules, dapo)
           { "", "42", -1 }, { "Answer: \\frac12", "\\frac{1}{2}", 1 }, { "Answer: \\boxed{42}", "42", 1 },
           { "it is \\boxed{42}", "42", 1 }, { "it is \\boxed{4}", "42", -1 }, { "Answer:", "", -1 },
           { "Answer: the area", "the area", 1 }, { "Answer: 42.", "42", 1 }, { "Answer: \\text{yes}", "yes", 1 },
-          { "\\boxed{", "", -1 }, { "Answer: \\text{", "\\text{", 1 });
+          { "\\boxed{", "", -1 }, { "\\boxed{42", "4", -1 }, { "Answer: \\text{", "\\text{", 1 });
 }
 
 Test(rules, regex)
