@@ -163,24 +163,21 @@ typedef struct {
     const float *a;                         // the area's first row
     int64_t panel_step;
     const float *b;                         // one panel
-    float *c;
-    int64_t ldc;
-    const float *bias;
-    int64_t rows, columns;
-    bool add;
+    verl_product_out_t out;
 } s_panel_t;
 
 VERL_INLINE void
 s_panel(const s_panel_t *p, int64_t row_step, int64_t depth_step)
 {
+    const verl_product_out_t *out = &p->out;
     const float *a = p->a;
-    float *c = p->c;
-    int64_t left = p->rows;
-    for (; left >= VERL_TILE_ROWS; left -= VERL_TILE_ROWS, a += p->panel_step, c += VERL_TILE_ROWS * p->ldc)
-        s_tile(p->depth, a, row_step, depth_step, p->b, VERL_TILE_ROWS, c, p->ldc, p->bias, p->columns, p->add);
+    float *c = out->c;
+    int64_t left = out->rows;
+    for (; left >= VERL_TILE_ROWS; left -= VERL_TILE_ROWS, a += p->panel_step, c += VERL_TILE_ROWS * out->ldc)
+        s_tile(p->depth, a, row_step, depth_step, p->b, VERL_TILE_ROWS, c, out->ldc, out->bias, out->columns, out->add);
 #define S_REST(n)                                                                                            \
-    for (; left >= n; left -= n, a += n * row_step, c += n * p->ldc)                                          \
-        s_tile(p->depth, a, row_step, depth_step, p->b, n, c, p->ldc, p->bias, p->columns, p->add)
+    for (; left >= n; left -= n, a += n * row_step, c += n * out->ldc)                                        \
+        s_tile(p->depth, a, row_step, depth_step, p->b, n, c, out->ldc, out->bias, out->columns, out->add)
 #if VERL_LANES == 16
     S_REST(6);
 #endif
@@ -219,12 +216,7 @@ s_group(const verl_product_t *g, const verl_product_area_t *area, int64_t d0, in
                         .a = rows->a,
                         .panel_step = rows->panel_step,
                         .b = packed_b + j * depth,
-                        .c = g->c + area->row * g->ldc + column + j,
-                        .ldc = g->ldc,
-                        .bias = g->bias && d0 == 0 ? g->bias + column + j : NULL,
-                        .rows = area->rows,
-                        .columns = columns - j < VERL_TILE_OUTS ? columns - j : VERL_TILE_OUTS,
-                        .add = g->add || d0 > 0 };
+                        .out = verl_product_out(g, area, d0, column + j, columns - j) };
         if (rows->row_step == 1 && rows->depth_step == VERL_TILE_ROWS)
             s_panel(&p, 1, VERL_TILE_ROWS);
         else if (rows->row_step == S_ROW)

@@ -187,25 +187,22 @@ typedef struct {
     const uint32_t *a;
     int64_t panel_step;
     const uint32_t *b;
-    float *c;
-    int64_t ldc;
-    const float *bias;
-    int64_t rows, columns;
-    bool add;
+    verl_product_out_t out;
 } s_panel_t;
 
 VERL_INLINE void
 s_panel(const s_panel_t *p, int64_t row_step, int64_t pair_step)
 {
+    const verl_product_out_t *out = &p->out;
     const uint32_t *a = p->a;
-    float *c = p->c;
-    int64_t left = p->rows;
-    for (; left >= S_ROWS; left -= S_ROWS, a += p->panel_step, c += S_ROWS * p->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, S_ROWS, c, p->ldc, p->bias, p->columns, p->add);
-    for (; left >= 4; left -= 4, a += 4 * row_step, c += 4 * p->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, 4, c, p->ldc, p->bias, p->columns, p->add);
-    for (; left >= 1; left--, a += row_step, c += p->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, 1, c, p->ldc, p->bias, p->columns, p->add);
+    float *c = out->c;
+    int64_t left = out->rows;
+    for (; left >= S_ROWS; left -= S_ROWS, a += p->panel_step, c += S_ROWS * out->ldc)
+        s_tile(p->pairs, a, row_step, pair_step, p->b, S_ROWS, c, out->ldc, out->bias, out->columns, out->add);
+    for (; left >= 4; left -= 4, a += 4 * row_step, c += 4 * out->ldc)
+        s_tile(p->pairs, a, row_step, pair_step, p->b, 4, c, out->ldc, out->bias, out->columns, out->add);
+    for (; left >= 1; left--, a += row_step, c += out->ldc)
+        s_tile(p->pairs, a, row_step, pair_step, p->b, 1, c, out->ldc, out->bias, out->columns, out->add);
 }
 
 static void
@@ -213,11 +210,8 @@ s_group(const verl_product_t *p, const verl_product_area_t *area, int64_t d0, in
         const uint32_t *b, int64_t column, int64_t columns)
 {
     for (int64_t j = 0; j < columns; j += VERL_TILE_OUTS) {
-        s_panel_t panel = { .pairs = pairs, .a = a, .b = b + j * pairs, .ldc = p->ldc,
-                            .c = p->c + area->row * p->ldc + column + j, .rows = area->rows,
-                            .bias = p->bias && d0 == 0 ? p->bias + column + j : NULL,
-                            .columns = columns - j < VERL_TILE_OUTS ? columns - j : VERL_TILE_OUTS,
-                            .add = p->add || d0 > 0 };
+        s_panel_t panel = { .pairs = pairs, .a = a, .b = b + j * pairs,
+                            .out = verl_product_out(p, area, d0, column + j, columns - j) };
         if (p->depth_step == 1) {
             panel.panel_step = S_ROWS * S_ROW;
             s_panel(&panel, S_ROW, 1);

@@ -44,6 +44,27 @@ typedef struct verl_product_area {
 void verl_product_area_f32(const verl_product_t *p, const verl_product_area_t *area);
 void verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area);
 
+// Where the tiles of one panel of an area go.
+typedef struct verl_product_out {
+    float *c;                               // the area's first row
+    int64_t ldc;
+    const float *bias;
+    int64_t rows, columns;
+    bool add;
+} verl_product_out_t;
+
+// That of the panel at `column` of C, of whose outputs `columns` are left, in the block of the sum that begins at d0.
+VERL_INLINE verl_product_out_t
+verl_product_out(const verl_product_t *p, const verl_product_area_t *area, int64_t d0, int64_t column, int64_t columns)
+{
+    return (verl_product_out_t){ .c = p->c + area->row * p->ldc + column,
+                                 .ldc = p->ldc,
+                                 .bias = p->bias && d0 == 0 ? p->bias + column : NULL,
+                                 .rows = area->rows,
+                                 .columns = columns < VERL_TILE_OUTS ? columns : VERL_TILE_OUTS,
+                                 .add = p->add || d0 > 0 };
+}
+
 // Four lines of the rows that come next: a step of one row over eight outputs reads as much of its own.
 VERL_INLINE void
 verl_fetch_ahead(const char *from)
