@@ -239,18 +239,43 @@ s_copy(const verl_column_t *column, int64_t row)
     return copy;
 }
 
-// The first row of a batch, for people.
+static void
+s_show_row(verl_stage_t *stage, const verl_column_t *prompt, const work_t *work, int64_t row)
+{
+    char *question = s_copy(prompt, row), *response = s_copy(work->response, row);
+    if (question && response)
+        verl_sample(stage, question, response, (double) work->score[row]);
+    free(question);
+    free(response);
+}
+
+// The first row whose prompt is another one than that of row 0, or -1.
+static int64_t
+s_other_prompt(const verl_column_t *prompt, int64_t rows)
+{
+    size_t first_bytes, bytes;
+    const char *first = verl_column_text(prompt, 0, &first_bytes);
+    for (int64_t row = 1; row < rows; row++) {
+        const char *text = verl_column_text(prompt, row, &bytes);
+        if (bytes != first_bytes || memcmp(text, first, bytes) != 0)
+            return row;
+    }
+    return -1;
+}
+
+// For people: the first row of a batch, and of a held-out one, which the end of a run compares with what it was before,
+// two.
 static void
 s_show(verl_stage_t *stage, const verl_batch_t *in, const work_t *work)
 {
+    const rule_reward_t *self = verl_stage_options(stage);
     const verl_column_t *prompt = verl_batch_column(in, "prompt");
     if (verl_batch_first_row(in) > 0 || verl_batch_rows(in) == 0 || !prompt || prompt->dtype != VERL_TEXT)
         return;
-    char *question = s_copy(prompt, 0), *response = s_copy(work->response, 0);
-    if (question && response)
-        verl_sample(stage, question, response, (double) work->score[0]);
-    free(question);
-    free(response);
+    int64_t other = self->metrics == METRICS_VAL ? s_other_prompt(prompt, verl_batch_rows(in)) : -1;
+    if (other >= 0)
+        s_show_row(stage, prompt, work, other);
+    s_show_row(stage, prompt, work, 0);     // the latest is what is shown while the run goes on
 }
 
 static int

@@ -72,6 +72,24 @@ Test(rule_reward, a_held_out_set_is_measured_by_source_and_by_group)
     cr_assert_float_eq(rig_metric(&rig, "val-core/odd/mean@2"), 0.5, 1e-9);
     cr_assert_float_eq(rig_metric(&rig, "val-aux/odd/best@2/mean"), 1, 1e-9);
     cr_assert(!rig_has_metric(&rig, "critic/score/mean"));
+    cr_assert_eq(rig.samples, 2, "two prompts of a held-out set are shown");
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+Test(rule_reward, one_prompt_of_a_held_out_set_is_shown_once)
+{
+    rig_t rig;
+    const char *const prompts[] = { "1+1=", "1+1=", "1+1=", "1+1=" };
+    rig_open(&rig, "rule_reward", "score", "reward", "", "metrics = \"val\"", NULL);
+    verl_batch_t *made = rig_made(3, 4);
+    rig_add_texts(made, "prompt", prompts);
+    rig_add_texts(made, "response", s_responses);
+    rig_add_texts(made, "answer", s_answers);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_eq(rig.samples, 1);
     verl_batch_destroy(&in);
     verl_batch_destroy(&made);
     rig_close(&rig);

@@ -71,9 +71,15 @@ s_view(run_t *run, int done, const char *state)
 }
 
 static void
+s_sample_of(run_t *run, int batch, const char *prompt, const char *response, double score)
+{
+    run->observer.sample(run->observer.context, "held", batch, prompt, response, score);
+}
+
+static void
 s_sample(run_t *run, int batch, const char *response, double score)
 {
-    run->observer.sample(run->observer.context, "held", batch, "37+48=", response, score);
+    s_sample_of(run, batch, "37+48=", response, score);
 }
 
 static void
@@ -148,6 +154,21 @@ Test(display, the_closing_paragraph_says_what_was_learned)
     EXPECT_HAS(text, "checkpoint  /tmp/c/step-20\n");
     EXPECT_HAS(text, "metrics     /tmp/run/metrics.jsonl\n");
     EXPECT_NOT(text, "go on");                 // no model was saved there
+    s_end(run);
+}
+
+// What was learned comes first.
+Test(display, two_prompts_are_shown_before_and_after)
+{
+    run_t *run = s_begin(VERL_DISPLAY_QUIET, 100, 24);
+    s_sample_of(run, 0, "9+9=", "18", 1);
+    s_sample_of(run, 0, "37+48=", "715", 0);
+    s_sample_of(run, 20, "9+9=", "18", 1);
+    s_sample_of(run, 20, "37+48=", "85", 1);
+    s_view(run, 20, "done");
+    s_finish(run, false, NULL);
+    EXPECT_HAS(s_text(run), "before  37+48= → 715  score 0\nafter   37+48= → 85  score 1\n"
+                            "before  9+9= → 18  score 1\nafter   9+9= → 18  score 1\n");
     s_end(run);
 }
 
