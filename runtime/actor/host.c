@@ -250,6 +250,7 @@ s_end(host_t *host)
     if (host->kind && host->kind->options)
         verl_options_done(host->kind->options, host->state);
     free(host->state);
+    verl_plan_destroy(&host->state_plan);
     s_forget_names(host);
     verl_arena_destroy(&host->arena);
     verl_tap_destroy(&host->tap);

@@ -148,6 +148,7 @@ struct host {
     verl_tap_t        *tap;
     const verl_kind_t *kind;
     void              *state;
+    verl_plan_t       *state_plan;          // whose values the state's options point into; kept to the end
     bool               chained;             // acknowledges when nothing hangs on a batch any more (an actor without state)
     world_t           *worlds;              // M adds, W takes away
     _Atomic(label_t *) labels;              // M adds, all read

@@ -36,10 +36,11 @@ s_prepare(host_t *host)
 {
     verl_host_set_task(host, VERL_TASK_PREPARE, -1);
     host->kind_prepared = true;
-    seat_t *seat = &host->worlds->seats[0];
+    world_t *world = host->worlds;
+    seat_t *seat = &world->seats[0];
     bool failed = host->kind->prepare && host->kind->prepare(&seat->stage);
     if (!failed) {
-        seat_t *other = s_begin_seats(host->worlds);
+        seat_t *other = s_begin_seats(world);
         failed = other;
         seat = other ? other : seat;
     }
@@ -49,7 +50,7 @@ s_prepare(host_t *host)
     }
     pthread_mutex_lock(&host->lock);
     host->prepared = true;
-    host->worlds->begun = true;
+    world->begun = true;
     host->task = VERL_TASK_NONE;
     pthread_mutex_unlock(&host->lock);
     verl_report_word(host, "ready", 0);

@@ -172,6 +172,7 @@ s_take_state(host_t *host, const world_t *world, verl_error_t *error)
     if (kind->options && verl_options_fill(kind->options, &world->actor->options, host->state, error))
         return -1;
     host->kind = kind;
+    host->state_plan = world->plan;
     host->chained = !kind->keeps_state || kind->start;
     bool saves = kind->snapshot && world->plan->save_every > 0 && world->plan->save_every < world->plan->steps;
     host->save_every = saves ? world->plan->save_every : 0;
@@ -199,8 +200,9 @@ s_insert(host_t *host, world_t *world)
 {
     world_t **link = &host->worlds;
     pthread_mutex_lock(&host->lock);
-    while (*link)
+    while (*link && (*link)->plan->revision < world->plan->revision)
         link = &(*link)->next;
+    world->next = *link;
     *link = world;
     pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->lock);
@@ -219,12 +221,8 @@ verl_host_take_table(host_t *host, const char *bytes, size_t size, verl_error_t 
         verl_world_free(world);
         return -1;
     }
-    const world_t *last = host->worlds;
-    while (last && last->next)
-        last = last->next;
-    if (last && last->plan->revision >= world->plan->revision) {
-        verl_error_set(error, "the table of revision %lld comes after that of revision %lld",
-                       (long long) world->plan->revision, (long long) last->plan->revision);
+    if (verl_host_world(host, world->plan->revision)) {
+        verl_error_set(error, "a second table of revision %lld came", (long long) world->plan->revision);
         verl_world_free(world);
         return -1;
     }
@@ -343,6 +341,7 @@ verl_world_free(world_t *world)
             verl_stage_done(&seat->stage);
     }
     free(world->seats);
-    verl_plan_destroy(&world->plan);
+    if (world->plan != world->host->state_plan)
+        verl_plan_destroy(&world->plan);
     free(world);
 }
