@@ -13,9 +13,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PATH_SIZE = 4096 };
+enum { PATH_SIZE = 4096, USED_SECONDS = 24 * 3600 };
 
 // Makes a directory and those above it, mode 0700.
 static bool
@@ -74,6 +75,8 @@ s_map(int file, const uint64_t key[2], verl_token_image_t *ret_image)
         return false;
     }
     verl_image_view(ret_image, block, size, true);
+    if (time(NULL) - status.st_mtime > USED_SECONDS)
+        futimens(file, NULL);               // it is in use; where that cannot be said it is swept, and made again
     return true;
 }
 
@@ -119,10 +122,14 @@ verl_cache_store(const verl_token_image_t *image)
         return false;
     bool written = s_write(file, image->block, image->block_size);
     written = close(file) == 0 && written;
-    if (written && rename(beside, path) == 0)
-        return true;
-    unlink(beside);
-    return false;
+    if (!written || rename(beside, path)) {
+        unlink(beside);
+        return false;
+    }
+    char *slash = strrchr(path, '/');
+    *slash = 0;
+    verl_cache_sweep(path, slash + 1, &VERL_CACHE_LIMITS, time(NULL));
+    return true;
 }
 
 static int

@@ -13,6 +13,18 @@ int verl_cache_load(const char *path, verl_token_image_t *ret_image, verl_tokeni
 // Maps the image of a key; false where there is none that is whole.
 bool verl_cache_map(const uint64_t key[2], verl_token_image_t *ret_image);
 
-// Writes an image, under a name of its own that is then renamed. Whether that worked.
+// Writes an image, under a name of its own that is then renamed, and sweeps the cache. Whether the first worked.
 bool verl_cache_store(const verl_token_image_t *image);
+
+// What the cache keeps.
+typedef struct verl_cache_limits {
+    int64_t seconds;                        // since an image was last used (its time of change; kept to a day)
+    int64_t bytes;                          // of all images together
+} verl_cache_limits_t;
+#define VERL_CACHE_LIMITS ((verl_cache_limits_t) { .seconds = 90LL * 24 * 3600, .bytes = 2LL << 30 })
+
+// Deletes images of the folder beyond the limits, those used longest ago first, and what a killed process left
+// unfinished a day ago; never the file named `keep` (or NULL), and nothing that is no image. now: seconds since 1970.
+// Says nothing of what cannot be deleted. Processes that have an image mapped keep it.
+void verl_cache_sweep(const char *folder, const char *keep, const verl_cache_limits_t *limits, int64_t now);
 #endif
