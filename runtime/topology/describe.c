@@ -31,6 +31,8 @@ s_run(FILE *out, const verl_plan_t *plan)
                 (long long) plan->keep);
     else
         fputs("checkpoints: only at the end\n", out);
+    if (plan->script)
+        fprintf(out, "script: %s\n", plan->script);
 }
 
 static void

@@ -32,6 +32,7 @@ s_check_run(verl_difference_box_t *self, verl_error_t *error)
     verl_differ_int(&keys, "save_every", before->save_every, after->save_every);
     verl_differ_int(&keys, "keep", before->keep, after->keep);
     verl_differ_real(&keys, "drain_timeout", before->drain_timeout, after->drain_timeout);
+    verl_differ_text(&keys, "script", before->script ? before->script : "", after->script ? after->script : "");
     if (self->failed || keys.count == 0)
         return 0;
     const verl_key_change_t *key = &keys.items[0];

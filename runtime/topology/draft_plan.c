@@ -159,6 +159,7 @@ s_run(verl_draft_t *draft, verl_plan_t *plan)
     plan->save_every = draft->run.save_every;
     plan->keep = draft->run.keep;
     plan->drain_timeout = draft->run.drain_timeout;
+    plan->script = draft->run.script && *draft->run.script ? verl_pool_copy(draft->pool, draft->run.script) : NULL;
 }
 
 void

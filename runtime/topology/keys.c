@@ -37,6 +37,8 @@ const verl_option_t verl_run_table[] = {
              .also = "verl:trainer.save_freq trl:save_steps openrlhf:--save_steps"),
     VERL_INT(verl_run_keys_t, keep, 2, 1, 1e6, "checkpoints", "checkpoints that are kept",
              .also = "verl:trainer.max_actor_ckpt_to_keep trl:save_total_limit openrlhf:--max_ckpt_num"),
+    VERL_OPTION_OF(PATH, verl_run_keys_t, script, "file of Lua that watches the steps and changes the topology", S_NONE,
+                   .must_exist = true),
     VERL_REAL(verl_run_keys_t, drain_timeout, 60, 0, 1e9, "s", "how long a run that is told to stop may go on"),
     VERL_OPTIONS_END
 };

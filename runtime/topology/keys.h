@@ -4,7 +4,7 @@
 #include "runtime/include/verl.h"
 
 typedef struct verl_run_keys {
-    const char *name;
+    const char *name, *script;
     int64_t steps, seed, max_in_flight, max_bytes, save_every, keep;
     double drain_timeout;
 } verl_run_keys_t;

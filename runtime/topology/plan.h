@@ -107,6 +107,7 @@ typedef struct verl_plan {
     int64_t  max_bytes;
     int64_t  save_every, keep;              // checkpoints; save_every 0: only at the end
     double   drain_timeout;                 // seconds
+    char    *script;                        // absolute path of the run's own script; NULL: none. Not in the table
     int      actors_count, stages_count, edges_count;
     verl_plan_actor_t *actors;
     verl_plan_stage_t *stages;              // topological: an edge's maker stands before its reader (weights aside)

@@ -47,6 +47,8 @@ s_run(FILE *out, const verl_plan_t *plan)
             (long long) plan->steps, (unsigned long long) plan->seed, (long long) plan->max_in_flight,
             (long long) plan->max_bytes, (long long) plan->save_every, (long long) plan->keep);
     s_key_real(out, "drain_timeout", plan->drain_timeout);
+    if (plan->script)
+        s_key_string(out, "script", plan->script);
 }
 
 static void

@@ -275,6 +275,7 @@ Test(difference, what_a_run_is_cannot_change_while_it_lives)
     s_refused("[run]\nsave_every = 3\n", "[run] save_every cannot change from 0 to 3");
     s_refused("[run]\nkeep = 5\n", "[run] keep cannot change from 2 to 5");
     s_refused("[run]\ndrain_timeout = 5\n", "[run] drain_timeout cannot change from 60.0 to 5.0");
+    s_refused("[run]\nscript = '/dev/null'\n", "[run] script cannot change from \"\" to \"/dev/null\"");
 }
 
 Test(difference, max_in_flight_may_change)

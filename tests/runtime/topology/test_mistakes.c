@@ -47,6 +47,7 @@ Test(run, range)
 Test(run, not_a_number)
 {
     s_one_mistake(RUN "drain_timeout = nan\n" SOURCE, "t.toml:3:", "from 0");
+    s_one_mistake(RUN "script = 'no such.lua'\n" SOURCE, "t.toml:3:", "not there");
 }
 Test(run, unknown_key)
 {

@@ -275,3 +275,23 @@ Test(describe, kinds)
     cr_assert_not_null(strstr(text, "(stages: generate, logprobs, update)"));
     free(text);
 }
+
+Test(resolved, a_script_is_written_where_it_is_and_no_part_of_the_table)
+{
+    verl_plan_t *plan = s_good(RUN "script = '/dev/null'\n" SOURCE);
+    cr_assert_str_eq(plan->script, "/dev/null");
+    char *resolved = NULL;
+    size_t size = 0, bytes = 0;
+    verl_error_t error = { "" };
+    FILE *out = open_memstream(&resolved, &size);
+    cr_assert_eq(verl_topology_write_resolved(plan, out), 0);
+    fclose(out);
+    cr_assert_not_null(strstr(resolved, "script = \"/dev/null\"\n"));
+    char *table = verl_plan_encode(plan, &bytes);
+    verl_plan_t *back = verl_plan_decode(table, bytes, &error);
+    cr_assert(back && !back->script, "%s", error.text);
+    verl_plan_destroy(&back);
+    verl_plan_destroy(&plan);
+    free(table);
+    free(resolved);
+}
