@@ -29,7 +29,7 @@ typedef struct verl_inject_command {
     const char *about;                      // one sentence without a full stop
 } verl_inject_command_t;
 
-// The commands, in inject_changes.c and inject_states.c.
+// The commands, in inject_changes.c, inject_states.c and script_command.c.
 int verl_inject_apply(int count, char **words, const verl_inject_options_t *options);
 int verl_inject_swap(int count, char **words, const verl_inject_options_t *options);
 int verl_inject_remove(int count, char **words, const verl_inject_options_t *options);
@@ -37,6 +37,7 @@ int verl_inject_set(int count, char **words, const verl_inject_options_t *option
 int verl_inject_pause(int count, char **words, const verl_inject_options_t *options);
 int verl_inject_resume(int count, char **words, const verl_inject_options_t *options);
 int verl_inject_list(int count, char **words, const verl_inject_options_t *options);
+int verl_inject_script(int count, char **words, const verl_inject_options_t *options);      // script_command.c
 
 // inject_fragment.c. Texts are malloc'ed; NULL with a sentence.
 // "lr=5e-6" under "stage.update" as a line of TOML: stage.update.lr = 5e-6. The value is TOML, or a bare word: a string.

@@ -18,6 +18,7 @@ static const verl_inject_command_t s_commands[] = {
     { "pause", verl_inject_pause, "NAME", "an actor takes no new batch" },
     { "resume", verl_inject_resume, "NAME", "… and goes on" },
     { "list", verl_inject_list, "", "revisions, changes under way, what is paused and by whom" },
+    { "script", verl_inject_script, "FILE.lua", "changes at a step or when a metric says so, written in Lua" },
     { NULL, NULL, NULL, NULL },
 };
 
@@ -131,7 +132,7 @@ main(int count, char **words)
     if (code >= 0)
         return code;
     if (optind == count)
-        return verl_inject_usage("what is to be done is not said: apply, swap, set, remove, pause, resume or list");
+        return verl_inject_usage("what is to be done is not said: apply, swap, set, remove, pause, resume, list or script");
     for (const verl_inject_command_t *command = s_commands; command->word; command++)
         if (strcmp(command->word, words[optind]) == 0)
             return command->run(count - optind, words + optind, &options);

@@ -1,0 +1,239 @@
+// script.c: see script.h. The loop of a script: steps come in, and what they make due is called, in order of the step.
+#include "tools/script.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include "tools/inject.h"
+#include "tools/script_impl.h"
+
+#define S_MEMORY       (INT64_C(256) << 20)
+#define S_INSTRUCTIONS INT64_C(500000000)   // of one function that is called
+
+void
+script_say(const script_t *self, const char *text)
+{
+    printf("%s: ", self->name);
+    for (const char *c = text; *c; c++)
+        putchar((unsigned char) *c < ' ' && *c != '\t' ? ' ' : *c);
+    putchar('\n');
+    fflush(stdout);
+}
+
+typedef struct {
+    int   function;
+    void (*push)(lua_State *state, void *argument);
+    void *argument;
+} s_call_t;
+
+static int
+s_do_call(lua_State *state)
+{
+    const s_call_t *call = lua_touserdata(state, 1);
+    lua_rawgeti(state, LUA_REGISTRYINDEX, call->function);
+    if (call->push)
+        call->push(state, call->argument);
+    lua_getglobal(state, "run");
+    lua_call(state, call->push ? 2 : 1, 0);
+    return 0;
+}
+
+int
+script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error)
+{
+    s_call_t call = { function, push, argument };
+    char text[VERL_LUA_SENTENCE];
+    if (verl_lua_run(self->lua, s_do_call, &call, text, sizeof text) == 0)
+        return 0;
+    return verl_error_set(error, "%s", text);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// What is due
+
+static int
+s_moment(script_t *self, verl_error_t *error)
+{
+    script_moment_t *moment = self->moments;
+    verl_error_t ignored = { "" };
+    self->moments = moment->next;
+    self->at = moment->batch;
+    int rc = script_call(self, moment->function, NULL, NULL, error);
+    self->at = -1;
+    if (script_let_go(self, moment->batch, rc == 0 ? error : &ignored) != 0)
+        rc = -1;
+    free(moment);
+    return rc;
+}
+
+// Branches that end and moments that have come, in the order of their batches.
+static int
+s_all_due(script_t *self, verl_error_t *error)
+{
+    for (;;) {
+        script_branch_t *branch = script_branch_due(self);
+        const script_moment_t *moment = self->moments && self->moments->batch <= self->done ? self->moments : NULL;
+        int rc = 0;
+        if (branch && (!moment || branch->until <= moment->batch))
+            rc = script_branch_end(self, branch, error);
+        else if (moment)
+            rc = s_moment(self, error);
+        else
+            return 0;
+        if (rc != 0 || self->interrupted)
+            return -1;
+    }
+}
+
+static bool
+s_fires(script_t *self, script_watch_t *watch)
+{
+    if (watch->over)
+        return false;
+    if (!watch->condition)
+        return self->done % watch->period == 0;
+    bool held = watch->held;
+    watch->held = verl_condition_true(watch->condition, script_metric, self);
+    return watch->held && !held;
+}
+
+static int
+s_look(script_t *self, verl_error_t *error)
+{
+    for (script_watch_t *watch = self->watches; watch; watch = watch->next) {
+        if (!s_fires(self, watch))
+            continue;
+        watch->over = !watch->again;
+        if (script_call(self, watch->function, NULL, NULL, error) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+// Is there anything left that can happen?
+static bool
+s_waits(const script_t *self)
+{
+    bool waits = self->moments != NULL;
+    for (const script_watch_t *watch = self->watches; watch; watch = watch->next)
+        waits = waits || !watch->over;
+    for (const script_branch_t *branch = self->branches; branch; branch = branch->next)
+        waits = waits || !branch->over;
+    return waits;
+}
+
+static int
+s_loop(script_t *self, verl_error_t *error)
+{
+    while (s_all_due(self, error) == 0 && s_waits(self) && !self->ended && !self->interrupted) {
+        script_wait(self);
+        if (json_array_size(self->lines) == 0)
+            continue;
+        json_t *line = json_incref(json_array_get(self->lines, 0));
+        json_array_remove(self->lines, 0);
+        script_remember(self, line);
+        json_decref(line);
+        if (s_look(self, error) != 0)
+            break;
+    }
+    return error->text[0] ? -1 : 0;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Life
+
+// A signal ends what Lua does, too.
+static bool
+s_tick(void *context)
+{
+    script_t *self = context;
+    struct signalfd_siginfo info;
+    if (read(self->signal_fd, &info, sizeof info) > 0) {
+        self->ended = self->ended || info.ssi_signo == SIGUSR1;
+        self->interrupted = true;
+    }
+    return self->interrupted;
+}
+
+// Holds are there: the run may begin.
+static int
+s_ready(script_t *self, verl_error_t *error)
+{
+    json_t *answer = script_ask(self, json_pack("{s:s, s:s, s:s}", "do", "script", "state", "ready", "file", self->name),
+                                false, error);
+    json_decref(answer);
+    return answer ? 0 : -1;
+}
+
+static int
+s_run(script_t *self, verl_error_t *error)
+{
+    char text[VERL_LUA_SENTENCE];
+    self->lua = verl_lua_new(S_MEMORY, S_INSTRUCTIONS, self);
+    if (!self->lua)
+        return verl_error_set(error, "no memory for a sandbox of Lua");
+    self->lua->tick = s_tick;
+    if (verl_lua_run(self->lua, script_load, self, text, sizeof text) != 0)
+        return verl_error_set(error, "%s", text);
+    return s_ready(self, error) == 0 ? s_loop(self, error) : -1;
+}
+
+static void
+s_free(script_t *self)
+{
+    while (self->moments) {
+        script_moment_t *moment = self->moments;
+        self->moments = moment->next;
+        free(moment);
+    }
+    while (self->watches) {
+        script_watch_t *watch = self->watches;
+        self->watches = watch->next;
+        verl_condition_destroy(&watch->condition);
+        free(watch);
+    }
+    if (self->lua)
+        verl_lua_destroy(&self->lua);
+}
+
+static int
+s_compile(lua_State *state)
+{
+    verl_lua_load(state, lua_touserdata(state, 1));
+    return 0;
+}
+
+int
+verl_script_check(const char *file, verl_error_t *error)
+{
+    char text[VERL_LUA_SENTENCE] = "";
+    verl_lua_t *lua = verl_lua_new(S_MEMORY, S_INSTRUCTIONS, NULL);
+    if (!lua)
+        return verl_error_set(error, "no memory for a sandbox of Lua");
+    int rc = verl_lua_run(lua, s_compile, (void *) file, text, sizeof text);
+    verl_lua_destroy(&lua);
+    return rc == 0 ? 0 : verl_error_set(error, "%s", text);
+}
+
+int
+verl_script_main(const char *run_directory, const char *file)
+{
+    script_t self = { .file = file, .signal_fd = -1, .at = -1 };
+    verl_error_t error = { "" };
+    const char *slash = strrchr(file, '/');
+    snprintf(self.name, sizeof self.name, "%.55s", slash ? slash + 1 : file);
+    int rc = script_open(&self, run_directory, &error);
+    rc = rc == 0 ? s_run(&self, &error) : rc;
+    bool interrupted = self.interrupted, ended = self.ended;
+    self.interrupted = false;               // a second signal ends the taking back
+    script_take_all_back(&self);
+    script_close(&self);
+    s_free(&self);
+    if (ended)
+        return INJECT_DONE;
+    if (interrupted)
+        return INJECT_INTERRUPTED;
+    return rc == 0 ? INJECT_DONE : verl_inject_failed("%s", error.text);
+}

@@ -1,0 +1,115 @@
+// script_impl.h: what the files of the script engine share. One thread.
+//
+// Functions that talk to the run know nothing of Lua; those that are called by Lua raise their errors and hold nothing
+// when they do.
+#ifndef VERL_SCRIPT_IMPL_H
+#define VERL_SCRIPT_IMPL_H
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "actors/lua/sandbox.h"
+#include "runtime/control/client.h"
+#include "tools/script_condition.h"
+
+#define SCRIPT_HISTORY 256                  // steps that are remembered
+#define SCRIPT_WAYS    2                    // to write a change down
+
+typedef struct script_moment {              // at_step
+    struct script_moment *next;
+    int64_t               batch;
+    int                   function;         // a reference in Lua's registry
+} script_moment_t;
+
+typedef struct script_watch {               // when, every
+    struct script_watch   *next;
+    verl_condition_tree_t *condition;       // NULL: every `period` steps
+    int64_t                period;
+    int                    function;
+    bool                   again;
+    bool                   held;            // the condition was true at the last step: it fires when it becomes so
+    bool                   over;
+} script_watch_t;
+
+typedef struct script_branch {
+    struct script_branch *next;             // newest first
+    int64_t               first, until;     // batches
+    int64_t               steps;            // of the run
+    int64_t               revision;
+    char                 *inverse;          // a fragment
+    char                  place[96];        // "a.lua:7", where it was made
+    int                   function;         // LUA_NOREF: none
+    bool                  over;
+} script_branch_t;
+
+typedef struct script {
+    const char      *file;
+    char             name[64];              // of the file, without its folder
+    verl_lua_t      *lua;
+    verl_client_t   *watch, *change;
+    int              signal_fd;
+    bool             interrupted;           // by a signal
+    bool             ended;                 // the run has
+    json_t          *lines;                 // steps that were told and not looked at yet
+    bool             own;                   // it is the run's own ([run] script)
+    int64_t          done;                  // batches that are, as far as they were looked at
+    int64_t          at;                    // the batch that is held for what runs now; -1: none
+    int              history_count;
+    json_t          *history[SCRIPT_HISTORY];   // by step modulo, the newest
+    script_moment_t *moments;
+    script_watch_t  *watches;
+    script_branch_t *branches;
+} script_t;
+
+// A change, in one or more ways to write it down, of which the first that is right is made.
+typedef struct script_change {
+    int         ways;
+    char       *fragments[SCRIPT_WAYS];
+    const char *swap;                       // a name; NULL: none
+    int64_t     at;                         // -1: as soon as it can be
+    char        place[128];                 // under which its mistakes are reported
+} script_change_t;
+
+// script_talk.c
+int     script_open(script_t *self, const char *run_directory, verl_error_t *error);
+void    script_close(script_t *self);
+// Asks by the socket for changes (takes the request) and waits for the answer, `first` only or the last. NULL with why.
+json_t *script_ask(script_t *self, json_t *request, bool first, verl_error_t *error);
+// Waits for more to look at: a step, a signal, the end of the run.
+void    script_wait(script_t *self);
+int     script_hold(script_t *self, int64_t batch, verl_error_t *error);
+int     script_release(script_t *self, int64_t batch, verl_error_t *error);
+// Holds the next permit that can be held; its batch, or -1.
+int64_t script_hold_next(script_t *self, verl_error_t *error);
+// 1: in force, with revision and first batch; 0: nothing would change; -1: what is wrong.
+int     script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+                     verl_error_t *error);
+// The resolved topology that is in force, malloc'ed.
+char   *script_topology(script_t *self, verl_error_t *error);
+
+// script_history.c
+void script_remember(script_t *self, const json_t *line);               // the next step
+bool script_metric(void *script, const char *name, double *ret_value);  // of the last step; `step` too
+// The mean over the steps from `first` to `last` that have it; false: none has.
+bool script_mean(const script_t *self, const char *name, int64_t first, int64_t last, double *ret_value);
+// Pushes a table name → mean over those steps.
+void script_push_means(lua_State *state, const script_t *self, int64_t first, int64_t last);
+int64_t script_oldest(const script_t *self);                            // step that is remembered
+
+// script_words.c
+int  script_load(lua_State *state);                                     // for verl_lua_run, with the script
+void script_place(lua_State *state, char *place, size_t size);          // "a.lua:7" of what runs
+int  script_branch(lua_State *state);                                   // script_branch.c: run:branch
+script_t *script_of(lua_State *state);
+char *script_fragment(lua_State *state, int index);                     // a table or a text of TOML; malloc'ed
+
+// script_branch.c. The branch whose last batch is done; NULL: none is. It is taken back, and its function called, by
+// script_branch_end: 0, or -1 with why.
+script_branch_t *script_branch_due(script_t *self);
+int  script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error);
+void script_take_all_back(script_t *self);
+// Lets go of a batch that was held, unless something else of the script's still waits for it.
+int  script_let_go(script_t *self, int64_t batch, verl_error_t *error);
+// script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.
+int  script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error);
+void script_say(const script_t *self, const char *text);                // on standard output, a line
+#endif

@@ -1,0 +1,286 @@
+// script_talk.c: how a script asks its run for something. While it waits for an answer, the steps that are told meanwhile
+// are kept for later; a signal, or the end of the run, ends every wait.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+#include "tools/script_impl.h"
+
+#define S_LINES_MOST  100000                // steps that wait to be looked at
+#define S_HOLD_TRIES  12
+#define S_START_TRIES 15                    // of two seconds: for a run that is just starting
+
+// Steps that were told; the client's own end where the run's is.
+static void
+s_pump(script_t *self)
+{
+    json_t *line;
+    verl_error_t late = { "" };
+    while ((line = verl_client_next(self->watch, 0, &late))) {
+        if (json_is_integer(json_object_get(line, "step")) && json_array_size(self->lines) < S_LINES_MOST)
+            json_array_append(self->lines, line);
+        json_decref(line);
+    }
+    self->ended = self->ended || verl_client_why(self->watch) == VERL_CLIENT_ENDED;
+}
+
+// Waits for either socket, a signal or the end.
+static void
+s_poll(script_t *self, bool answers)
+{
+    zmq_pollitem_t items[] = {
+        { .socket = verl_client_socket(self->watch), .events = ZMQ_POLLIN },
+        { .fd = verl_client_pid_fd(self->watch), .events = ZMQ_POLLIN },
+        { .fd = self->signal_fd, .events = ZMQ_POLLIN },
+        { .socket = verl_client_socket(self->change), .events = ZMQ_POLLIN },
+    };
+    struct signalfd_siginfo info;
+    zmq_poll(items, answers ? 4 : 3, 1000);
+    if (items[2].revents && read(self->signal_fd, &info, sizeof info) > 0) {
+        self->ended = self->ended || info.ssi_signo == SIGUSR1;
+        self->interrupted = true;
+    }
+    s_pump(self);
+}
+
+void
+script_wait(script_t *self)
+{
+    s_pump(self);
+    if (json_array_size(self->lines) == 0 && !self->ended && !self->interrupted)
+        s_poll(self, false);
+}
+
+json_t *
+script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
+{
+    verl_error_t why = { "" };
+    json_t *answer = verl_client_ask(self->change, request, 0, &why);
+    for (;;) {
+        if (answer && (first || !verl_client_more(answer)))
+            break;
+        json_decref(answer);
+        if (!answer && verl_client_why(self->change) != VERL_CLIENT_LATE) {
+            self->ended = self->ended || verl_client_why(self->change) == VERL_CLIENT_ENDED;
+            verl_error_set(error, "%s", why.text);
+            return NULL;
+        }
+        if (!answer && self->interrupted) {
+            verl_error_set(error, "interrupted");
+            return NULL;
+        }
+        if (!answer)
+            s_poll(self, true);
+        why.text[0] = '\0';
+        answer = verl_client_next(self->change, 0, &why);
+    }
+    const char *refusal = verl_client_refusal(answer);
+    if (!refusal)
+        return answer;
+    verl_error_set(error, "%s", refusal);
+    json_decref(answer);
+    return NULL;
+}
+
+int
+script_hold(script_t *self, int64_t batch, verl_error_t *error)
+{
+    json_t *answer = script_ask(self, json_pack("{s:s, s:I}", "do", "hold", "batch", (json_int_t) batch), true, error);
+    json_decref(answer);
+    return answer ? 0 : -1;
+}
+
+int
+script_release(script_t *self, int64_t batch, verl_error_t *error)
+{
+    json_t *answer = script_ask(self, json_pack("{s:s, s:I}", "do", "release", "batch", (json_int_t) batch), false, error);
+    json_decref(answer);
+    return answer ? 0 : -1;
+}
+
+int64_t
+script_hold_next(script_t *self, verl_error_t *error)
+{
+    int64_t ahead = 1;
+    for (int i = 0; i < S_HOLD_TRIES; i++, ahead *= 2) {
+        verl_error_t why = { "" };
+        json_t *answer = script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
+        if (!answer)
+            return -1;
+        int64_t batch = json_integer_value(json_object_get(answer, "granted")) + ahead;
+        json_decref(answer);
+        if (script_hold(self, batch, &why) == 0)
+            return batch;
+        if (self->ended || self->interrupted || i + 1 == S_HOLD_TRIES)
+            verl_error_set(error, "%s", why.text);
+    }
+    return -1;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Changes
+
+static json_t *
+s_request(const script_t *self, const script_change_t *change, const char *fragment, bool plan)
+{
+    char who[128];
+    snprintf(who, sizeof who, "script %s (process %d)", self->name, (int) getpid());
+    json_t *request = json_pack("{s:s, s:s, s:s, s:s, s:b}", "do", "apply", "fragment", fragment, "path", change->place,
+                                "who", who, "plan", plan);
+    if (request && change->at >= 0)
+        json_object_set_new(request, "at", json_integer(change->at));
+    if (request && change->swap)
+        json_object_set_new(request, "swap", json_pack("[s]", change->swap));
+    return request;
+}
+
+// The first way that is right: 1; 0: it is, and nothing would change; -1: none is, and what is wrong with the first.
+static int
+s_choose(script_t *self, const script_change_t *change, const char **ret_fragment, verl_error_t *error)
+{
+    for (int i = 0; i < change->ways; i++) {
+        verl_error_t why = { "" };
+        json_t *answer = script_ask(self, s_request(self, change, change->fragments[i], true), false, &why);
+        if (answer) {
+            bool empty = json_is_true(json_object_get(json_object_get(answer, "difference"), "empty"));
+            *ret_fragment = change->fragments[i];
+            json_decref(answer);
+            return empty ? 0 : 1;
+        }
+        verl_error_set(error, "%s", why.text); // the first one stays
+        if (self->ended || self->interrupted)
+            break;
+    }
+    return -1;
+}
+
+int
+script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+             verl_error_t *error)
+{
+    const char *fragment = NULL;
+    int chosen = s_choose(self, change, &fragment, error);
+    if (chosen <= 0)
+        return chosen;
+    json_t *answer = script_ask(self, s_request(self, change, fragment, false), false, error);
+    if (!answer)
+        return -1;
+    *ret_revision = json_integer_value(json_object_get(answer, "revision"));
+    *ret_first = json_integer_value(json_object_get(answer, "first"));
+    json_decref(answer);
+    return 1;
+}
+
+static char *
+s_slurp(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    char *text = fd >= 0 && fstat(fd, &info) == 0 && info.st_size < 1 << 26 ? malloc((size_t) info.st_size + 1) : NULL;
+    ssize_t got = text ? read(fd, text, (size_t) info.st_size) : -1;
+    int reason = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = reason;
+    if (got < 0) {
+        free(text);
+        return NULL;
+    }
+    text[got] = '\0';
+    return text;
+}
+
+char *
+script_topology(script_t *self, verl_error_t *error)
+{
+    char path[4400];
+    json_t *answer = script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
+    if (!answer)
+        return NULL;
+    const json_t *revisions = json_object_get(answer, "revisions");
+    const json_t *newest = json_array_get(revisions, json_array_size(revisions) - 1);
+    int64_t revision = json_integer_value(json_object_get(newest, "revision"));
+    json_decref(answer);
+    const char *directory = verl_client_directory(self->change);
+    snprintf(path, sizeof path, "%s/topology-%lld.toml", directory, (long long) revision);
+    char *text = s_slurp(path);
+    if (!text && errno == ENOENT && revision <= 1) {
+        snprintf(path, sizeof path, "%s/topology.toml", directory);
+        text = s_slurp(path);
+    }
+    if (!text)
+        verl_error_errno(error, "cannot read the running topology, %s", path);
+    return text;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// A conversation
+
+static int
+s_catch(void)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGUSR1);           // of a run that is over, to its own script
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+// A named run may be one that is only just starting, and brought this script up.
+static verl_client_t *
+s_open(const char *run_directory, bool change, verl_error_t *error)
+{
+    verl_client_t *client = NULL;
+    verl_error_t why = { "" };
+    for (int i = 0; !client && i < (run_directory && getenv("VERL_SCRIPT_OF_RUN") ? S_START_TRIES : 1); i++) {
+        why.text[0] = '\0';
+        client = verl_client_open(run_directory, change, &why);
+    }
+    if (!client)
+        verl_error_set(error, "%s", why.text);
+    return client;
+}
+
+int
+script_open(script_t *self, const char *run_directory, verl_error_t *error)
+{
+    self->signal_fd = s_catch();
+    self->own = getenv("VERL_SCRIPT_OF_RUN") != NULL;
+    self->lines = json_array();
+    self->change = s_open(run_directory, true, error);
+    self->watch = self->change ? s_open(verl_client_directory(self->change), false, error) : NULL;
+    if (!self->watch || !self->lines || self->signal_fd < 0)
+        return verl_error_set(error, "no memory or descriptors for a script");
+    json_t *answer = verl_client_ask(self->watch, json_pack("{s:s}", "do", "steps"), 30000, error);
+    if (!answer)
+        return -1;
+    const char *refusal = verl_client_refusal(answer);
+    if (refusal)
+        verl_error_set(error, "%s", refusal);
+    const json_t *step = json_object_get(answer, "step");
+    self->done = step ? json_integer_value(step) : json_integer_value(json_object_get(answer, "done"));
+    if (step)
+        json_array_append(self->lines, answer);
+    json_decref(answer);
+    return error->text[0] ? -1 : 0;
+}
+
+void
+script_close(script_t *self)
+{
+    verl_client_close(&self->watch);
+    verl_client_close(&self->change);
+    if (self->signal_fd >= 0)
+        close(self->signal_fd);
+    json_decref(self->lines);
+    for (int i = 0; i < SCRIPT_HISTORY; i++)
+        json_decref(self->history[i]);
+}
