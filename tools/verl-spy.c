@@ -12,6 +12,7 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 
 // To add one: a line here, its function in spy.h and spy_WORD.c.
 static const verl_spy_command_t s_commands[] = {
+    { "follow", verl_spy_follow, "[FILTER…] [-n COUNT]", "show messages as they are sent (also without a command)" },
     { NULL, NULL, NULL, NULL },
 };
 
@@ -104,7 +105,7 @@ main(int count, char **words)
     verl_limits_widen();
     words[left] = NULL;
     if (!command)
-        return verl_spy_usage("verl-spy", "no command is named");
+        command = &s_commands[0];
     words[0] = (char *) (uintptr_t) command->word;
     return command->run(left, words, &options);
 }
