@@ -72,7 +72,13 @@ typedef struct edge_out {
 } edge_out_t;
 
 // Why a stage does not run, or that it does. Every nanosecond of a stage is counted under one of them.
-typedef enum { SEAT_BUSY, SEAT_DATA, SEAT_WEIGHTS, SEAT_ROOM, SEAT_WORKER, SEAT_OVER, SEAT_STATES } seat_state_t;
+// MOVE is never the state of the moment: it is what of BUSY went into moving bytes, booked when the run is over.
+typedef enum { SEAT_BUSY, SEAT_DATA, SEAT_WEIGHTS, SEAT_ROOM, SEAT_WORKER, SEAT_OVER, SEAT_MOVE,
+               SEAT_STATES } seat_state_t;
+
+// Bytes, counted beside the times: given to readers; of columns that are what the stage was given; of columns that came
+// and that the handler never asked for.
+typedef enum { SEAT_BYTES_OUT, SEAT_BYTES_AGAIN, SEAT_BYTES_UNSEEN, SEAT_BYTES } seat_bytes_t;
 
 struct seat {                               // a stage of one revision in its actor
     verl_stage_t             stage;
@@ -101,6 +107,8 @@ struct seat {                               // a stage of one revision in its ac
     seat_state_t             state;
     int64_t                  since;         // of the state
     int64_t                  spent[SEAT_STATES];
+    int64_t                  bytes[SEAT_BYTES];   // W's
+    int64_t                  moved;         // ns of the run under way, for SEAT_MOVE
     _Atomic int64_t          started;       // the handler, while it runs
     int64_t                  batch_busy;    // ns in the handler for this batch, all parts
     int64_t                  handoff;       // from the newest input being ready to the handler's start

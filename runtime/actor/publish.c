@@ -137,6 +137,9 @@ verl_publish(seat_t *seat, verl_batch_t *made, int64_t part, int64_t parts, int6
         int64_t replica = verl_plan_replica(plan, edge->plan->reader, seat->next);
         if (!failed)
             failed = verl_publish_to(seat, edge, replica, &message, output, error);
+        if (made)
+            seat->bytes[SEAT_BYTES_OUT] += (int64_t) verl_batch_bytes_of(made, edge->names, edge->plan->columns_count,
+                                                                         edge->plan->map);
     }
     verl_buffer_done(&body);
     verl_output_release(output);

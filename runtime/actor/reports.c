@@ -57,9 +57,11 @@ verl_report_done(seat_t *seat, int64_t batch, ack_t *ack)
     verl_pack_int(&body, seat->batch_busy);
     verl_pack_int(&body, seat->handoff);
     verl_pack_int(&body, stage->version);
-    verl_pack_array(&body, SEAT_STATES);
+    verl_pack_array(&body, SEAT_STATES + SEAT_BYTES);
     for (int i = 0; i < SEAT_STATES; i++)
         verl_pack_int(&body, spent[i]);
+    for (int i = 0; i < SEAT_BYTES; i++)
+        verl_pack_int(&body, seat->bytes[i]);
     verl_pack_array(&body, (uint32_t) stage->metrics_count);
     for (int i = 0; i < stage->metrics_count; i++) {
         verl_pack_array(&body, 3);
@@ -147,4 +149,17 @@ s_on_log(void *context, const verl_stage_t *stage, const char *text)
     s_send(context, &body, 0, stage->batch, true, NULL);
 }
 
-const verl_reporter_t verl_host_reporter = { .sample = s_on_sample, .log = s_on_log };
+static void
+s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double seconds)
+{
+    verl_buffer_t body = { 0 };
+    verl_pack_array(&body, 5);
+    verl_pack_cstr(&body, "loaded");
+    verl_pack_cstr(&body, stage->name);
+    verl_pack_int(&body, stage->batch);
+    verl_pack_cstr(&body, what);
+    verl_pack_real(&body, seconds);
+    s_send(context, &body, 0, stage->batch, false, NULL);
+}
+
+const verl_reporter_t verl_host_reporter = { .sample = s_on_sample, .log = s_on_log, .loaded = s_on_loaded };

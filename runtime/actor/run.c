@@ -67,8 +67,10 @@ s_handle(seat_t *seat, view_t *view, verl_batch_t **made_p, verl_error_t *error)
     seat->started = verl_now();
     // Only where the worker was idle when the input came: else it is time in a queue.
     seat->handoff = view->ready > host->idle_since ? seat->started - view->ready : 0;
+    seat->stage.moved = 0;
     int failed = seat->stage.handler->handler(&seat->stage, view->given, made);
     seat->batch_busy += verl_now() - seat->started;
+    seat->moved += seat->stage.moved;
     if (failed || seat->stage.error.text[0])
         return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text
                                            : verl_batch_error(made)  ? verl_batch_error(made)
@@ -76,6 +78,8 @@ s_handle(seat_t *seat, view_t *view, verl_batch_t **made_p, verl_error_t *error)
     if (verl_batch_seal(made, error))
         return -1;
     seat->made_rows += verl_batch_rows(made);
+    seat->bytes[SEAT_BYTES_UNSEEN] += (int64_t) verl_batch_unseen(view->given);
+    seat->bytes[SEAT_BYTES_AGAIN] += (int64_t) verl_batch_again(view->given, made);
     return 0;
 }
 
@@ -85,7 +89,9 @@ s_run_part(seat_t *seat, int64_t *ret_parts, verl_error_t *error)
 {
     view_t view;
     verl_batch_t *made = NULL;
+    int64_t from = verl_now();
     int failed = verl_view_make(&view, seat, error);
+    seat->moved = verl_now() - from;
     s_taken(seat);
     *ret_parts = view.parts;
     seat->skipped |= view.skipped;
@@ -99,12 +105,24 @@ s_run_part(seat_t *seat, int64_t *ret_parts, verl_error_t *error)
             failed = 0;
         }
     }
+    from = verl_now();
     if (!failed)
-        failed = verl_publish(seat, made, seat->part, view.parts, verl_now(), error);
+        failed = verl_publish(seat, made, seat->part, view.parts, from, error);
     else
         verl_batch_destroy(&made);
+    seat->moved += verl_now() - from;
     verl_view_done(&view);
     return failed;
+}
+
+// Under the lock, when the time of the run is booked: what of it went into moving bytes.
+static void
+s_book_moves(seat_t *seat)
+{
+    int64_t moved = seat->moved < seat->spent[SEAT_BUSY] ? seat->moved : seat->spent[SEAT_BUSY];
+    seat->spent[SEAT_BUSY] -= moved;
+    seat->spent[SEAT_MOVE] += moved;
+    seat->moved = 0;
 }
 
 // What the batch was made of. The report goes before anything is acknowledged: whoever hears that a stage is done with a
@@ -128,6 +146,7 @@ s_finish_batch(seat_t *seat)
         ack->units = units;
     host->running = NULL;
     verl_host_account(host);
+    s_book_moves(seat);
     seat->next = verl_seat_after(seat, batch);
     seat->part = 0;
     seat->made_rows = 0;
@@ -180,5 +199,6 @@ verl_seat_run(seat_t *seat)
     seat->part++;
     host->running = NULL;
     verl_host_account(host);
+    s_book_moves(seat);
     pthread_mutex_unlock(&host->lock);
 }

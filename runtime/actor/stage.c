@@ -141,6 +141,20 @@ verl_sample(verl_stage_t *stage, const char *prompt, const char *response, doubl
         stage->reporter.sample(stage->reporter.context, stage, prompt, response, score);
 }
 
+void
+verl_loaded(verl_stage_t *stage, const char *what, double seconds)
+{
+    if (stage->reporter.loaded)
+        stage->reporter.loaded(stage->reporter.context, stage, what, seconds >= 0 ? seconds : 0);
+}
+
+void
+verl_moved(verl_stage_t *stage, double seconds)
+{
+    if (seconds > 0 && seconds < 1e9)
+        stage->moved += (int64_t) (seconds * 1e9);
+}
+
 // --- metrics ------------------------------------------------------------------------------------------------------
 
 verl_reduce_t

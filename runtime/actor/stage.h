@@ -22,6 +22,7 @@ typedef struct verl_metric_value {
 typedef struct verl_reporter {
     void (*sample)(void *context, const verl_stage_t *stage, const char *prompt, const char *response, double score);
     void (*log)(void *context, const verl_stage_t *stage, const char *text);
+    void (*loaded)(void *context, const verl_stage_t *stage, const char *what, double seconds);
     void *context;
 } verl_reporter_t;
 
@@ -43,6 +44,7 @@ struct verl_stage {
     int64_t                  version;       // of the weights
     verl_error_t             error;
     _Atomic double           progress;
+    int64_t                  moved;         // ns of this run of the handler that it says went into moving bytes
     int                      metrics_count, metrics_room;
     verl_metric_value_t     *metrics;       // of this batch, in the order in which they were first named
 };

@@ -253,11 +253,20 @@ verl_host_first_seat(host_t *host)
 
 // The first batch of a seat in its world: not below what the revision and the director say.
 static void
-s_place(seat_t *seat, int64_t start)
+s_place(seat_t *seat, int64_t start, unit_t **gone)
 {
     seat->start = start > seat->world->cut ? start : seat->world->cut;
     seat->next = verl_seat_after(seat, seat->start - 1);
     seat->stage.first = seat->start;
+    for (int i = 0; i < seat->in_count; i++) {
+        unit_t *below = &seat->in[i] == seat->weights ? NULL : verl_edge_take(&seat->in[i], seat->start - 1);
+        while (below) {                     // it came before this order: nobody will ask for it
+            unit_t *next = below->next;
+            below->next = *gone;
+            *gone = below;
+            below = next;
+        }
+    }
 }
 
 int
@@ -266,6 +275,7 @@ verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error)
     host_t *host = world->host;
     int64_t cut;
     uint32_t count;
+    unit_t *gone = NULL;
     if (world->ordered || verl_read_int(reader, &cut) || cut < 0 || verl_read_array(reader, &count) ||
         count != (uint32_t) world->plan->stages_count)
         return verl_error_set(error, "an order to begin is malformed");
@@ -276,7 +286,7 @@ verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error)
         int64_t start;
         failed = verl_read_int(reader, &start);
         if (!failed && seat < world->seats_count && world->seats[seat].index == (int) i)
-            s_place(&world->seats[seat++], start);
+            s_place(&world->seats[seat++], start, &gone);
     }
     for (world_t *older = host->worlds; older && older != world; older = older->next)
         if (older->end > cut)
@@ -288,6 +298,7 @@ verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error)
     world->ordered = !failed;
     pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->lock);
+    verl_units_free(gone, true);
     return failed ? verl_error_set(error, "an order to begin is malformed") : 0;
 }
 

@@ -40,10 +40,11 @@ static int
 s_read_times(verl_reader_t *reader, times_t *times)
 {
     uint32_t count;
-    if (verl_read_array(reader, &count) || count != VERL_TIMES)
+    *times = (times_t) { .batches = 1 };
+    if (verl_read_array(reader, &count) || count < VERL_TIMES_LEAST || count > VERL_TIMES)
         return -1;
-    for (int i = 0; i < VERL_TIMES; i++)
-        if (verl_read_int(reader, &times->ns[i]))
+    for (uint32_t i = 0; i < count; i++)
+        if (verl_read_int(reader, &times->ns[i]) || times->ns[i] < 0)
             return -1;
     return 0;
 }
@@ -69,6 +70,7 @@ s_on_done(director_t *self, party_t *party, int64_t number, verl_reader_t *reade
         return -1;
     slot_t *slot = verl_revision_slot(revision, party);
     if (slot) {
+        times.batches += slot->times[stage].batches;
         slot->times[stage] = times;
         slot->through[stage] = batch > slot->through[stage] ? batch : slot->through[stage];
     }
@@ -129,6 +131,19 @@ s_on_log(director_t *self, verl_reader_t *reader, verl_error_t *error)
     verl_event(self, "log", json_pack("{s:s, s:s}", "stage", stage, "text", text));
     if (self->config->observer.log)
         self->config->observer.log(self->config->observer.context, text);
+    return 0;
+}
+
+static int
+s_on_loaded(director_t *self, verl_reader_t *reader, verl_error_t *error)
+{
+    char stage[256], what[256];
+    int64_t batch;
+    double seconds;
+    if (verl_read_cstr(reader, stage, sizeof stage) || verl_read_int(reader, &batch) ||
+        verl_read_cstr(reader, what, sizeof what) || verl_read_real(reader, &seconds) || !(seconds >= 0 && seconds < 1e9))
+        return verl_error_set(error, "a report of something loaded is malformed");
+    verl_loads_add(self, stage, batch, what, seconds);
     return 0;
 }
 
@@ -229,6 +244,7 @@ verl_hear(director_t *self, party_t *party, const verl_message_t *message, verl_
            : strcmp(word, "failed") == 0 ? s_on_failed(self, party, message->revision, &reader, error)
            : strcmp(word, "sample") == 0 ? s_on_sample(self, &reader, error)
            : strcmp(word, "log") == 0    ? s_on_log(self, &reader, error)
+           : strcmp(word, "loaded") == 0 ? s_on_loaded(self, &reader, error)
            : strcmp(word, "saved") == 0  ? s_on_saved_word(self, party, &reader, error)
                                          : s_on_word(self, party, word, message->revision, fields, &reader, error);
 }

@@ -33,8 +33,12 @@ s_next(director_t *self)
 void
 verl_changes_free(director_t *self)
 {
-    while (self->changes)
+    while (self->changes) {
+        if (self->changes->token && self->control)
+            verl_control_refuse(self->control, self->changes->token,
+                                "the run ended, or went back to its last checkpoint, before the change was in force");
         s_next(self);
+    }
     while (self->holds) {
         hold_t *hold = self->holds;
         self->holds = hold->next;
@@ -145,8 +149,6 @@ s_load(director_t *self, const change_t *change, verl_topology_errors_t *errors)
 {
     const verl_plan_t *newest = verl_revision_newest(self)->plan;
     size_t size = 0;
-    if (change->whole)
-        return verl_topology_load_text(change->text, strlen(change->text), newest->file, NULL, 0, errors);
     char *text = s_resolved(newest, &size);
     verl_plan_t *plan = text ? verl_topology_load_change(text, size, newest->file, change->text, strlen(change->text),
                                                          change->path, errors) : NULL;
@@ -302,9 +304,11 @@ s_all_ready(const director_t *self, const change_t *change)
 {
     if (!verl_revision_wired(change->candidate))
         return false;
-    for (int i = 0; i < change->candidate->slots_count; i++)
-        if (!change->candidate->slots[i].party->ready && s_is_new(self, change, change->candidate->slots[i].party))
+    for (int i = 0; i < change->candidate->slots_count; i++) {
+        const party_t *party = change->candidate->slots[i].party;
+        if (party && !party->ready && s_is_new(self, change, party))
             return false;
+    }
     return true;
 }
 
@@ -359,8 +363,7 @@ s_order_restore(director_t *self, change_t *change, const slot_t *slot, party_t 
     char path[4200];
     (void) old;
     s_handover_path(self, change, slot, path, sizeof path);
-    slot->party->restore = strdup(path);
-    if (!slot->party->restore)
+    if (slot->party && !(slot->party->restore = strdup(path)))
         verl_error_set(&self->error, "out of memory");
     return true;
 }
@@ -371,7 +374,7 @@ s_has_restored(director_t *self, change_t *change, const slot_t *slot, party_t *
     (void) self;
     (void) change;
     (void) old;
-    return !slot->party->restore;
+    return !slot->party || !slot->party->restore;
 }
 
 // --- in force -----------------------------------------------------------------------------------------------------
@@ -383,7 +386,7 @@ s_end_old(director_t *self, change_t *change)
     for (int i = 0; i < change->candidate->slots_count; i++) {
         const slot_t *slot = &change->candidate->slots[i];
         const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        if (item->fate != VERL_FATE_REPLACED)
+        if (item->fate != VERL_FATE_REPLACED || !slot->party)
             continue;
         for (revision_t *revision = self->revisions; revision != change->candidate; revision = revision->next)
             for (int j = 0; j < revision->slots_count; j++) {
@@ -409,10 +412,13 @@ s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *e
     free(text);
     if (failed)
         return -1;
-    verl_event(self, "cut", json_pack("{s:I, s:I, s:s, s:s*}", "revision", (json_int_t) candidate->plan->revision,
-                                      "first", (json_int_t) cut, "what",
+    json_t *swaps = json_array();
+    for (int i = 0; i < change->swaps_count; i++)
+        json_array_append_new(swaps, json_string(change->swaps[i]));
+    verl_event(self, "cut", json_pack("{s:I, s:I, s:s, s:s*, s:s, s:s, s:o}", "revision",
+                                      (json_int_t) candidate->plan->revision, "first", (json_int_t) cut, "what",
                                       verl_difference_brief(change->difference, brief, sizeof brief), "who",
-                                      change->who));
+                                      change->who, "fragment", change->text, "path", change->path, "swap", swaps));
     return verl_record_sync(self->record, error);
 }
 
@@ -534,7 +540,7 @@ verl_changes_add(director_t *self, change_t *change)
     change_t **link = &self->changes;
     while (*link)
         link = &(*link)->next;
-    change->hold = -1;
+    change->hold = change->token ? -1 : change->at;
     change->said_at = verl_now();
     *link = change;
 }

@@ -262,6 +262,9 @@ s_sum_up(director_t *self)
     for (int i = 0; result->times && i < count; i++)
         verl_times(self, names[i], &result->times[result->stages_count++]);
     free(names);
+    json_t *profile = verl_profile(self);
+    if (profile)
+        verl_event(self, "profile", profile);
     verl_event(self, "ended", json_pack("{s:I, s:b, s:s}", "done", (json_int_t) result->done, "interrupted",
                                         result->interrupted, "error", self->error.text));
 }
@@ -289,6 +292,8 @@ s_live(director_t *self, const verl_resume_t *from, verl_error_t *error)
         if (!self->rollback)
             verl_view(self, true);
         s_sum_up(self);
+        for (const revision_t *revision = self->revisions; revision; revision = revision->next)
+            verl_keep_times(self, revision);
     }
     s_close(self);
     return failed;
@@ -303,6 +308,7 @@ s_forget(director_t *self)
         free(spent->stage);
         free(spent);
     }
+    verl_loads_free(self);
     while (self->crashes) {
         crash_t *crash = self->crashes;
         self->crashes = crash->next;

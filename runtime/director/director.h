@@ -40,7 +40,7 @@ typedef struct verl_observer {
 typedef struct verl_stage_times {
     char        name[256];
     int64_t     batches;
-    double      busy, waiting_data, waiting_weights, blocked, waiting_worker;   // shares
+    double      busy, moving, waiting_data, waiting_weights, blocked, waiting_worker;   // shares; moving: bytes
     double      busy_seconds;
     double      handoff_us;                 // median, from its newest input being ready to its handler's start; 0: unknown
 } verl_stage_times_t;

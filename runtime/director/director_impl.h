@@ -23,7 +23,9 @@
 #define VERL_CONTROL_WINDOW 4096
 #define VERL_IDLE_MS        1000            // longest sleep of the loop
 #define VERL_WATCHED_NS     (VERL_S / 5)    // between views, and pings, when somebody looks
-#define VERL_TIMES          6               // of a stage: seat_state_t, as in the report "done"
+#define VERL_STATES         7               // of a stage: seat_state_t, as in the report "done" …
+#define VERL_TIMES          (VERL_STATES + 3)   // … and behind them seat_bytes_t
+#define VERL_TIMES_LEAST    6               // a host that keeps no account of bytes sends so many
 #define VERL_HANDOVER       (INT64_C(1) << 40)   // "save" orders from here on are no checkpoints: + the revision
 
 typedef struct director director_t;
@@ -59,7 +61,15 @@ struct party {                              // one incarnation, as the director 
 
 typedef struct times {
     int64_t ns[VERL_TIMES];
+    int64_t batches;                        // that they were spent on
 } times_t;
+
+typedef struct load {                       // something that a stage says it loaded
+    struct load *next;
+    char        *stage, *what;
+    int64_t      times, in_batches;         // in all; while it worked on a batch
+    double       seconds, batch_seconds;
+} load_t;
 
 typedef struct spent {                      // by a stage's name, of places and revisions that are gone
     struct spent *next;
@@ -95,8 +105,8 @@ typedef enum { CHANGE_PREPARING, CHANGE_HOLDING, CHANGE_SAVING, CHANGE_RESTORING
 typedef struct change {                     // a request to change the topology, from its arrival to its answer
     struct change     *next;
     uint64_t           token;               // 0: nobody waits for an answer
-    char              *text, *path;         // a fragment, or a whole topology
-    bool               whole, show, now;
+    char              *text, *path;         // a fragment
+    bool               show, now;
     int64_t            at;                  // the batch; -1: as soon as it can be
     int64_t            deadline;            // ns; 0: none
     char               who[128];
@@ -130,8 +140,10 @@ typedef struct hold {
 } hold_t;
 
 typedef struct verl_resume_cut {
-    struct verl_resume_cut *next;
-    int64_t revision, first;
+    struct verl_resume_cut *next;           // by rising first, and as they were made
+    int64_t                 revision, first;
+    bool                    pending;        // a life that went on before it has not made it again yet
+    json_t                 *event;          // "cut", as logged
 } verl_resume_cut_t;
 
 typedef struct verl_resume {                // where a life begins
@@ -162,6 +174,8 @@ struct director {
     crash_t                 *crashes;
     hold_t                  *holds;
     spent_t                 *spent;
+    load_t                  *loads;
+    int64_t                  asked_at;      // when somebody asked how the run is
     uint64_t                 incarnations;  // given out
     int64_t                  numbers;       // of revisions, given out
     phase_t                  phase;
@@ -262,10 +276,21 @@ void verl_requests_free(director_t *self);
 void verl_keep_slot_times(director_t *self, const revision_t *revision, slot_t *slot);
 void verl_keep_times(director_t *self, const revision_t *revision);
 void verl_times(const director_t *self, const char *stage, verl_stage_times_t *ret);
+void verl_stage_times(const director_t *self, const char *stage, times_t *ret);      // of all of them, summed
 int  verl_stage_names(const director_t *self, const char ***ret_names);   // of all revisions, in order; free the array
 
 // views.c
 void verl_view(director_t *self, bool now);
+void verl_view_stage(const director_t *self, const revision_t *revision, int index, verl_stage_view_t *ret);
+
+// profile.c: where the time went, with the plan it went through: all that `verl-spy report` needs. NULL before a plan.
+json_t *verl_profile(const director_t *self);
+json_t *verl_plan_json(const revision_t *revision);                 // stages, actors and edges
+void    verl_loads_add(director_t *self, const char *stage, int64_t batch, const char *what, double seconds);
+void    verl_loads_free(director_t *self);
+
+// watch_batch.c: where a batch stands at each stage, and what it waits for there. NULL with a sentence.
+json_t *verl_watch_batch(const director_t *self, int64_t batch, verl_error_t *error);
 
 // watch.c: the words of the watch socket that are answered at once; NULL with a sentence.
 json_t *verl_watch_answer(director_t *self, const char *word, const json_t *request, verl_error_t *error);

@@ -7,10 +7,11 @@
 #include "runtime/base/clock.h"
 
 #define HANDOFFS 1024
+#define WAYS     64                         // of past batches
 
 typedef struct entry {                      // of one stage, for one batch
     bool                 done;
-    int64_t              busy_ns;
+    int64_t              busy_ns, done_at;
     int                  count;
     verl_metric_value_t *metrics;
 } entry_t;
@@ -44,6 +45,7 @@ struct verl_ledger {
     record_t    *records, *newest;          // alive ones, by rising batch
     stage_sum_t *stages;
     ignored_t   *ignored;
+    json_t      *ways[WAYS];                // of the last batches that were done, by number
 };
 
 verl_ledger_t *
@@ -89,6 +91,8 @@ verl_ledger_destroy(verl_ledger_t **ledger_p)
         next = ignored->next;
         free(ignored);
     }
+    for (int i = 0; i < WAYS; i++)
+        json_decref(self->ways[i]);
     free(self);
 }
 
@@ -296,6 +300,7 @@ verl_ledger_enter(verl_ledger_t *self, const verl_plan_t *plan, int stage, int64
         return -1;
     entry->done = true;
     entry->busy_ns = busy_ns;
+    entry->done_at = verl_now();
     record->pending--;
     self->skipped += skipped;
     sum->done++;
@@ -364,13 +369,44 @@ s_line(verl_ledger_t *self, const record_t *record)
     return line;
 }
 
+static json_t *
+s_way(const record_t *record)
+{
+    json_t *stages = json_array();
+    int64_t last = record->pending ? verl_now() : record->granted_at;
+    for (int i = 0; i < record->plan->stages_count; i++) {
+        const entry_t *entry = &record->entries[i];
+        double to = (double) (entry->done_at - record->granted_at) / 1e9, from = to - (double) entry->busy_ns / 1e9;
+        if (!entry->done)
+            continue;
+        json_array_append_new(stages, json_pack("{s:s, s:f, s:f}", "name", record->plan->stages[i].name, "from",
+                                                from > 0 ? from : 0, "to", to));
+        last = entry->done_at > last ? entry->done_at : last;
+    }
+    return json_pack("{s:I, s:f, s:I, s:o}", "batch", (json_int_t) record->batch, "seconds",
+                     (double) (last - record->granted_at) / 1e9, "revision", (json_int_t) record->plan->revision,
+                     "stages", stages);
+}
+
+json_t *
+verl_ledger_way(const verl_ledger_t *self, int64_t batch)
+{
+    const record_t *record = s_record(self, batch);
+    json_t *past = batch >= 0 ? self->ways[batch % WAYS] : NULL;
+    if (record)
+        return s_way(record);
+    return json_integer_value(json_object_get(past, "batch")) == batch ? json_deep_copy(past) : NULL;
+}
+
 json_t *
 verl_ledger_take(verl_ledger_t *self)
 {
     record_t *record = self->records;
     if (!record || record->pending)
         return NULL;
-    json_t *line = s_line(self, record);
+    json_t *line = s_line(self, record), **way = &self->ways[record->batch % WAYS];
+    json_decref(*way);
+    *way = s_way(record);
     self->records = record->next;
     self->taken++;
     s_record_free(record);

@@ -34,6 +34,11 @@ void    verl_ledger_ignore(verl_ledger_t *ledger, const verl_plan_t *plan, int s
 int verl_ledger_enter(verl_ledger_t *ledger, const verl_plan_t *plan, int stage, int64_t batch, bool skipped,
                       int64_t busy_ns, int64_t handoff_ns, verl_reader_t *metrics, verl_error_t *error);
 
+// The way of a batch that is alive, or is one of the last 64: {"seconds" since its permit, or all that it took, "revision",
+// "stages": [{"name", "from", "to"}]} of those that are done with it, in seconds after the permit; from: as if its handler
+// had run without a break until it was done. NULL: it is not known any more, or not yet. Caller owns it.
+json_t *verl_ledger_way(const verl_ledger_t *ledger, int64_t batch);
+
 // The next batch that is done everywhere, as its line of metrics.jsonl; NULL: none is. Caller owns it.
 json_t *verl_ledger_take(verl_ledger_t *ledger);
 

@@ -74,37 +74,40 @@ s_roll_back(director_t *self, const char *why)
     verl_stop(self);
 }
 
+// It gets a successor, or the run goes back.
+static void
+s_replace(director_t *self, party_t *party, bool restartable, const char *why)
+{
+    int crashes = s_count_crash(self, party->name);
+    if (crashes > CRASHES_MOST) {
+        verl_director_fail(self, "%s; it is the %dth time within %d s: no more restarts", why, crashes,
+                           (int) (CRASHES_NS / VERL_S));
+    } else if (restartable) {
+        verl_say(self, "%s: restarting it", why);
+        s_restart_later(self, party, crashes);
+    } else {
+        s_roll_back(self, why);
+    }
+}
+
 void
 verl_lost(director_t *self, party_t *party, const char *why)
 {
     const verl_plan_actor_t *actor = verl_party_actor(self, party);
     if (self->phase == PHASE_STOPPING || party->leaving || !actor)
         return;
+    verl_on_failure_t on_failure = party->instance->thread ? VERL_ON_FAILURE_STOP : actor->on_failure;
+    bool restartable = verl_restartable(actor);
     party->leaving = true;
-    bool candidate = verl_changes_lost(self, party, why);
-    if (actor->on_failure == VERL_ON_FAILURE_STOP || (party->instance->thread && !candidate)) {
-        if (!candidate)
-            verl_director_fail(self, "%s", why);
-        return;
-    }
     verl_node_kill_one(self->node, party->instance);
-    if (candidate)
-        return;
-    verl_event(self, "lost", json_pack("{s:s}", "why", why));
-    if (actor->on_failure == VERL_ON_FAILURE_IGNORE) {
+    if (verl_changes_lost(self, party, why))
+        return;                             // only a change that is not in force had it
+    if (on_failure == VERL_ON_FAILURE_STOP)
+        verl_director_fail(self, "%s", why);
+    else if (on_failure == VERL_ON_FAILURE_IGNORE)
         s_ignore(self, party, why);
-        return;
-    }
-    int crashes = s_count_crash(self, party->name);
-    if (crashes > CRASHES_MOST) {
-        verl_director_fail(self, "%s; it is the %dth time within %d s: no more restarts", why, crashes,
-                           (int) (CRASHES_NS / VERL_S));
-    } else if (verl_restartable(actor)) {
-        verl_say(self, "%s: restarting it", why);
-        s_restart_later(self, party, crashes);
-    } else {
-        s_roll_back(self, why);
-    }
+    else
+        s_replace(self, party, restartable, why);
 }
 
 // The next incarnation of a place, in every revision in which its predecessor had it.

@@ -63,42 +63,66 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
 // --- the changes that came later ----------------------------------------------------------------------------------
 
 static void
-s_forget_from(verl_resume_t *from, int64_t first)
+s_free(verl_resume_cut_t *cut)
 {
-    for (verl_resume_cut_t **link = &from->cuts; *link;) {
-        verl_resume_cut_t *cut = *link;
-        if (cut->first < first) {
-            link = &cut->next;
-            continue;
-        }
-        *link = cut->next;
-        free(cut);
+    json_decref(cut->event);
+    free(cut);
+}
+
+static void
+s_forget(verl_resume_t *from)
+{
+    while (from->cuts) {
+        verl_resume_cut_t *cut = from->cuts;
+        from->cuts = cut->next;
+        s_free(cut);
     }
 }
 
+// A change that is made again takes the place of what it was before.
+static void
+s_made_again(verl_resume_t *from, int64_t first)
+{
+    verl_resume_cut_t **link = &from->cuts;
+    while (*link && !((*link)->pending && (*link)->first == first))
+        link = &(*link)->next;
+    verl_resume_cut_t *cut = *link;
+    if (!cut)
+        return;
+    *link = cut->next;
+    s_free(cut);
+}
+
 static int
-s_read_event(verl_resume_t *from, const json_t *line, verl_error_t *error)
+s_add(verl_resume_t *from, int64_t revision, json_t *event, verl_error_t *error)
+{
+    verl_resume_cut_t *cut = calloc(1, sizeof *cut), **link = &from->cuts;
+    if (!cut)
+        return verl_error_set(error, "out of memory");
+    cut->revision = revision;
+    cut->first = json_integer_value(json_object_get(event, "first"));
+    cut->event = json_incref(event);
+    s_made_again(from, cut->first);
+    while (*link && (*link)->first <= cut->first)
+        link = &(*link)->next;
+    cut->next = *link;
+    *link = cut;
+    return 0;
+}
+
+static int
+s_read_event(verl_resume_t *from, json_t *line, verl_error_t *error)
 {
     const char *event = json_string_value(json_object_get(line, "event"));
     int64_t revision = json_integer_value(json_object_get(line, "revision"));
     if (!event)
         return 0;
     if (strcmp(event, "begun") == 0)
-        s_forget_from(from, 0);
-    if (strcmp(event, "resumed") == 0 && json_object_get(line, "from"))
-        s_forget_from(from, json_integer_value(json_object_get(line, "from")));
+        s_forget(from);
+    for (verl_resume_cut_t *cut = strcmp(event, "resumed") == 0 ? from->cuts : NULL; cut; cut = cut->next)
+        cut->pending |= cut->first >= json_integer_value(json_object_get(line, "from"));
     from->numbers = revision > from->numbers ? revision : from->numbers;
-    if (strcmp(event, "cut") != 0)
-        return 0;
-    verl_resume_cut_t *cut = calloc(1, sizeof *cut), **link = &from->cuts;
-    if (!cut)
-        return verl_error_set(error, "out of memory");
-    cut->revision = revision;
-    cut->first = json_integer_value(json_object_get(line, "first"));
-    while (*link)
-        link = &(*link)->next;
-    *link = cut;
-    return 0;
+    return strcmp(event, "cut") == 0 ? s_add(from, revision, line, error) : 0;
 }
 
 // Whole lines; a torn last one was never acted upon.
@@ -125,7 +149,7 @@ s_read_log(const char *directory, verl_resume_t *from, verl_error_t *error)
 void
 verl_resume_done(verl_resume_t *from)
 {
-    s_forget_from(from, 0);
+    s_forget(from);
     verl_plan_destroy(&from->owned);
     from->plan = NULL;
 }
@@ -135,7 +159,7 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
 {
     int64_t revision = 1;
     verl_plan_t *before = from->owned;
-    s_forget_from(from, 0);
+    s_forget(from);
     *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
     if (from->step > 0) {
         snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);
@@ -157,33 +181,39 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
         if (later)
             link = &cut->next;
         else
-            free(cut);
+            s_free(cut);
     }
     return 0;
+}
+
+static int
+s_change(const verl_resume_cut_t *cut, change_t *change)
+{
+    const char *text = json_string_value(json_object_get(cut->event, "fragment"));
+    const char *path = json_string_value(json_object_get(cut->event, "path"));
+    const json_t *swaps = json_object_get(cut->event, "swap");
+    change->at = cut->first;
+    snprintf(change->who, sizeof change->who, "resumed");
+    change->swaps = calloc(json_array_size(swaps) + 1, sizeof *change->swaps);
+    for (size_t i = 0; change->swaps && i < json_array_size(swaps); i++) {
+        const char *name = json_string_value(json_array_get(swaps, i));
+        if (!name || !(change->swaps[change->swaps_count++] = strdup(name)))
+            return -1;
+    }
+    return text && path && change->swaps && (change->text = strdup(text)) && (change->path = strdup(path)) ? 0 : -1;
 }
 
 int
 verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error_t *error)
 {
     for (const verl_resume_cut_t *cut = from->cuts; cut; cut = cut->next) {
-        char path[4200];
-        size_t size = 0;
         change_t *change = calloc(1, sizeof *change);
-        snprintf(path, sizeof path, "%s/topology-%" PRId64 ".toml", self->config->run_directory, cut->revision);
-        FILE *file = fopen(path, "re");
-        if (!change || !file || getdelim(&change->text, &size, 0, file) < 0 || !(change->path = strdup(path))) {
-            if (change)
-                free(change->text);
-            free(change);
-            if (file)
-                fclose(file);
-            return verl_error_errno(error, "cannot read %s", path);
-        }
-        fclose(file);
-        change->whole = true;
-        change->at = cut->first;
-        snprintf(change->who, sizeof change->who, "resumed");
+        if (!change)
+            return verl_error_set(error, "out of memory");
         verl_changes_add(self, change);
+        if (s_change(cut, change))
+            return verl_error_set(error, "run.log does not say what revision %" PRId64 " changed", cut->revision);
+        change->hold = change->at;
     }
     return 0;
 }

@@ -208,7 +208,8 @@ s_start(const director_t *self, const revision_t *revision, const slot_t *slot, 
     return granted + 1 > low ? granted + 1 : low;
 }
 
-// Readers first: what a maker has to do again depends on where they begin.
+// Readers first: what a maker has to do again depends on where they begin. What a predecessor has reported counts for its
+// place alone.
 static void
 s_place(director_t *self, revision_t *revision)
 {
@@ -217,7 +218,6 @@ s_place(director_t *self, revision_t *revision)
             slot_t *slot = &revision->slots[i];
             if (slot->begun || slot->ignored || slot->actor != revision->plan->stages[stage].actor)
                 continue;
-            slot->through[stage] = INT64_MIN;
             slot->through[stage] = s_start(self, revision, slot, stage) - 1;
         }
 }

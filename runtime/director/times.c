@@ -6,6 +6,7 @@ s_add(times_t *sum, const times_t *times)
 {
     for (int i = 0; i < VERL_TIMES; i++)
         sum->ns[i] += times->ns[i];
+    sum->batches += times->batches;
 }
 
 static void
@@ -43,8 +44,8 @@ verl_keep_times(director_t *self, const revision_t *revision)
         verl_keep_slot_times(self, revision, &revision->slots[i]);
 }
 
-static void
-s_sum(const director_t *self, const char *stage, times_t *sum)
+void
+verl_stage_times(const director_t *self, const char *stage, times_t *sum)
 {
     *sum = (times_t) { 0 };
     for (const spent_t *spent = self->spent; spent; spent = spent->next)
@@ -62,15 +63,15 @@ verl_times(const director_t *self, const char *stage, verl_stage_times_t *ret)
 {
     times_t sum;
     int64_t all = 0;
-    s_sum(self, stage, &sum);
-    for (int i = 0; i < VERL_TIMES; i++)
+    verl_stage_times(self, stage, &sum);
+    for (int i = 0; i < VERL_STATES; i++)
         all += sum.ns[i];
     double whole = all > 0 ? (double) all : 1;
     *ret = (verl_stage_times_t) {
         .batches = verl_ledger_stage_done(self->ledger, stage),
         .busy = (double) sum.ns[0] / whole, .waiting_data = (double) (sum.ns[1] + sum.ns[5]) / whole,
         .waiting_weights = (double) sum.ns[2] / whole, .blocked = (double) sum.ns[3] / whole,
-        .waiting_worker = (double) sum.ns[4] / whole, .busy_seconds = (double) sum.ns[0] / 1e9,
+        .waiting_worker = (double) sum.ns[4] / whole, .moving = (double) sum.ns[6] / whole, .busy_seconds = (double) sum.ns[0] / 1e9,
         .handoff_us = verl_ledger_handoff(self->ledger, stage),
     };
     snprintf(ret->name, sizeof ret->name, "%s", stage);

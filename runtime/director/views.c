@@ -43,8 +43,8 @@ s_view_parties(const director_t *self, const revision_t *revision, const verl_pl
         view->state = "paused";
 }
 
-static void
-s_view_stage(const director_t *self, const revision_t *revision, int index, verl_stage_view_t *view)
+void
+verl_view_stage(const director_t *self, const revision_t *revision, int index, verl_stage_view_t *view)
 {
     const verl_plan_t *plan = revision->plan;
     const verl_plan_stage_t *stage = &plan->stages[index];
@@ -68,7 +68,7 @@ verl_view(director_t *self, bool now)
         return;
     self->viewed_at = verl_now();
     for (int i = 0; i < newest->plan->stages_count; i++)
-        s_view_stage(self, newest, i, &stages[i]);
+        verl_view_stage(self, newest, i, &stages[i]);
     verl_run_view_t view = { .stages_count = newest->plan->stages_count, .stages = stages,
                              .done = verl_ledger_done(self->ledger), .total = verl_plan_last(newest->plan) + 1,
                              .seconds = self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0 };

@@ -6,6 +6,7 @@
 #define CROWD_NS  (VERL_S / 10)             // … and so much more for each that begins beside it
 #define LOADING_S 60.0                      // no timeout is shorter where an actor prepares or saves
 #define PING_NS   (10 * VERL_S)
+#define ASKED_NS  (5 * VERL_S)              // who asked how the run is will ask again
 
 static const char *
 s_how(const verl_death_t *death, char *text, size_t size)
@@ -54,7 +55,8 @@ verl_ping_every(const director_t *self, const verl_plan_actor_t *actor)
 {
     double limit = actor->liveness > 0 && (actor->timeout <= 0 || actor->liveness < actor->timeout) ? actor->liveness
                                                                                                     : actor->timeout;
-    int64_t every = self->config->watched ? VERL_WATCHED_NS : PING_NS;
+    bool watched = self->config->watched || (self->asked_at && verl_now() - self->asked_at < ASKED_NS);
+    int64_t every = watched ? VERL_WATCHED_NS : PING_NS;
     if (limit > 0 && (int64_t) (limit * 1e9 / 2) < every)
         every = (int64_t) (limit * 1e9 / 2);
     return every < 20 * VERL_MS ? 20 * VERL_MS : every;

@@ -160,6 +160,12 @@ void verl_sample(verl_stage_t *stage, const char *prompt, const char *response, 
 // A line in the run's log.
 void verl_log(verl_stage_t *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// For `verl-spy report`. The stage loaded something that it works with (a tokenizer, a table, a model) in so many seconds:
+// what is loaded again for every batch is named there. / So many seconds of this run of the handler went into moving
+// bytes (a copy, a fetch): counted apart from the others.
+void verl_loaded(verl_stage_t *stage, const char *what, double seconds);
+void verl_moved(verl_stage_t *stage, double seconds);
+
 // Long work: how far it is, from 0 to 1. Returns true when the run is being stopped and the handler should give up
 // (return -1; no reason is needed).
 bool verl_progress(verl_stage_t *stage, double done);

@@ -69,6 +69,8 @@ struct verl_endpoint {
     pthread_mutex_t          lock;
     peer_t                  *peers;
     verl_buffer_t            scratch;       // under the lock
+    bool                     sent;          // something was, since the last heartbeat
+    bool                     sleeps_long;   // the mailbox thread waits longer than a message may stay unanswered
 };
 
 // --- life ---------------------------------------------------------------------------------------------------------
@@ -433,6 +435,12 @@ s_send_from(verl_outbound_t *out, uint64_t from)
         if (out->sent == out->received)
             out->answered_at = verl_now();
         out->sent = to;
+        verl_endpoint_t *self = out->peer->endpoint;
+        self->sent = true;
+        if (self->sleeps_long) {
+            self->sleeps_long = false;
+            verl_endpoint_wake(self);
+        }
     }
 }
 
@@ -765,8 +773,9 @@ s_receive(verl_endpoint_t *self)
 static int
 s_heartbeat(verl_endpoint_t *self)
 {
-    int wait = IDLE_MS;
     pthread_mutex_lock(&self->lock);
+    int wait = self->sent ? (int) (RESEND_NS / VERL_MS) : IDLE_MS;
+    self->sent = false;
     int64_t now = verl_now();
     for (peer_t *peer = self->peers; peer; peer = peer->next) {
         bool tell = false;
@@ -782,16 +791,21 @@ s_heartbeat(verl_endpoint_t *self)
             }
         }
         for (verl_outbound_t *out = peer->outbound; out; out = out->next) {
-            if (out->sent > out->received && now - out->answered_at >= out->resend_ns) {
+            if (out->sent <= out->received)
+                continue;
+            if (now - out->answered_at >= out->resend_ns) {
                 s_send_from(out, out->received + 1);
                 out->answered_at = now;
                 out->resend_ns = out->resend_ns * 2 < RESEND_MAX_NS ? out->resend_ns * 2 : RESEND_MAX_NS;
                 tell = true;
             }
+            int left = (int) ((out->answered_at + out->resend_ns - now) / VERL_MS) + 1;
+            wait = left < wait ? left : wait;
         }
         if (tell)
             s_flush_peer(peer);
     }
+    self->sleeps_long = wait > RESEND_NS / VERL_MS;
     pthread_mutex_unlock(&self->lock);
     return wait;
 }

@@ -165,7 +165,10 @@ verl_batch_columns(const verl_batch_t *batch)
 const verl_column_t *
 verl_batch_column_at(const verl_batch_t *batch, int index)
 {
-    return index >= 0 && index < batch->count ? &batch->entries[index]->column : NULL;
+    if (index < 0 || index >= batch->count)
+        return NULL;
+    atomic_store_explicit(&batch->entries[index]->seen, true, memory_order_relaxed);
+    return &batch->entries[index]->column;
 }
 
 const verl_column_t *
@@ -173,6 +176,6 @@ verl_batch_column(const verl_batch_t *batch, const char *name)
 {
     for (int i = 0; i < batch->count; i++)
         if (strcmp(batch->entries[i]->column.name, name) == 0)
-            return &batch->entries[i]->column;
+            return verl_batch_column_at(batch, i);
     return NULL;
 }

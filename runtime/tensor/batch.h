@@ -27,6 +27,14 @@ void verl_batch_destroy(verl_batch_t **batch);
 // counts as it is stored.
 uint64_t verl_batch_bytes(const verl_batch_t *batch);
 
+// The same of some of the columns of a made batch, by name, and of its map where with_map.
+uint64_t verl_batch_bytes_of(const verl_batch_t *batch, const char *const *names, int count, bool with_map);
+// What the profile says of a run of a handler. Bytes of the given batch's columns that nobody has asked for. / Bytes of
+// the made batch's columns of 64 KiB and more that are, at 16 places spread over them, what a given column is: a stage
+// that hands on what it got. Columns seen through a map and those that are the same everywhere are not looked at.
+uint64_t verl_batch_unseen(const verl_batch_t *given);
+uint64_t verl_batch_again(const verl_batch_t *given, const verl_batch_t *made);
+
 // The map of a made or unpacked batch, verl_batch_rows entries: for each of its rows the row that it came from, counted
 // in the whole batch that was given to its maker. NULL where the maker did not change rows.
 const int32_t *verl_batch_map(const verl_batch_t *batch);

@@ -3,6 +3,7 @@
 // Invariant: each entry is whole when it is in the list; what is half-made is freed before an error is returned.
 #ifndef VERL_TENSOR_BATCH_IMPL_H
 #define VERL_TENSOR_BATCH_IMPL_H
+#include <stdatomic.h>
 #include "runtime/tensor/batch.h"
 
 #define VERL_ROWS_MAX INT32_MAX             // maps are i32
@@ -27,6 +28,7 @@ typedef struct verl_entry {
     int64_t      *offsets;                  // owned copy, or NULL
     int32_t      *map;                      // owned, or NULL
     uint64_t      payload;
+    atomic_bool   seen;                     // somebody has asked for it
 } verl_entry_t;
 
 struct verl_batch {
