@@ -1,0 +1,337 @@
+"""A stage of one revision in its actor: its mailbox, whether it may run, what its handler is given, and what hangs on it.
+
+All of it is under the actor's lock, except where it says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
+
+from ._batch import Array, Batch, Made, Stored, concat, follow, see
+from ._endpoint import Inbound, Outbound
+from ._plan import Edge, Need
+from ._program import StageKind
+from ._stage import Stage
+from ._wire import now_ns
+
+if TYPE_CHECKING:
+    from ._world import World
+
+BUSY, DATA, WEIGHTS, ROOM, WORKER, OVER, STATES = range(7)
+
+
+class Unit:
+    """One message of a data edge, in the mailbox."""
+
+    __slots__ = ("batch", "part", "parts", "time", "stored", "inbound", "seq", "output", "taken")
+
+    def __init__(self, batch: int, part: int, parts: int, time: int, stored: Optional[Stored],
+                 inbound: Optional[Inbound], seq: int, output: "Optional[Output]") -> None:
+        self.batch = batch
+        self.part = part
+        self.parts = parts
+        self.time = time
+        self.stored = stored  # None: the batch was skipped
+        self.inbound = inbound  # None: made by a stage of this actor, or its sender is gone
+        self.seq = seq
+        self.output = output
+        self.taken = False  # counted to the credit
+
+    def take(self) -> None:
+        if not self.taken:
+            self.taken = True
+            if self.inbound is not None:
+                self.inbound.take()
+
+    def finish(self) -> None:
+        self.take()
+        if self.stored is not None:
+            self.stored.release()
+        if self.inbound is not None:
+            self.inbound.finish(self.seq)
+        if self.output is not None:
+            self.output.release()
+        self.inbound = self.output = None
+
+
+class Ack:
+    """What a stage took of a batch: acknowledged, in the order of the batches, when nothing hangs on it any more."""
+
+    __slots__ = ("seat", "batch", "pending", "units")
+
+    def __init__(self, seat: "Seat", batch: int) -> None:
+        self.seat = seat
+        self.batch = batch
+        self.pending = 1  # the run itself, its outputs, its report
+        self.units: List[Tuple[int, Unit]] = []  # with their edges
+
+    def release(self) -> None:
+        self.pending -= 1
+        acks = self.seat.acks
+        while acks and acks[0].pending == 0:
+            for _, unit in acks.popleft().units:
+                unit.finish()
+
+
+class Output:
+    """What a stage made of a batch or a part: its memory is kept while readers are not done with it."""
+
+    __slots__ = ("seat", "made", "ack", "refs", "size")
+
+    def __init__(self, seat: "Seat", made: Optional[Made], ack: Optional[Ack]) -> None:
+        self.seat = seat
+        self.made = made
+        self.ack = ack
+        self.refs = 1
+        self.size = made.size if made is not None else 0
+        seat.live_bytes += self.size
+        seat.last_bytes = self.size
+        if ack is not None:
+            ack.pending += 1
+
+    def release(self) -> None:
+        self.refs -= 1
+        if self.refs:
+            return
+        self.seat.live_bytes -= self.size
+        if self.made is not None:
+            self.made.release()
+            self.made = None
+        if self.ack is not None:
+            self.ack.release()
+
+
+class EdgeIn:
+    def __init__(self, seat: "Seat", index: int, edge: Edge) -> None:
+        self.seat = seat
+        self.index = index  # in the plan
+        self.edge = edge
+        self.through_map = False  # some need reads its columns through a row map: always seen whole
+        self.units: Dict[int, Dict[int, Unit]] = {}  # batch → part
+        self.inbound: Dict[int, Inbound] = {}  # by the maker's replica
+
+    def find(self, batch: int, part: int) -> Optional[Unit]:
+        return self.units.get(batch, {}).get(part)
+
+    def parts(self, batch: int) -> int:
+        """As far as is known; 0: nothing came."""
+        for unit in self.units.get(batch, {}).values():
+            return unit.parts
+        return 0
+
+    def forget(self, inbound: Inbound) -> None:
+        """Its sender is gone: what came from it stays, and is acknowledged to nobody, or to a successor."""
+        for units in self.units.values():
+            for unit in units.values():
+                if unit.inbound is inbound:
+                    unit.inbound = None
+        for ack in self.seat.acks:
+            for _, unit in ack.units:
+                if unit.inbound is inbound:
+                    unit.inbound = None
+
+
+class EdgeOut:
+    def __init__(self, index: int, edge: Edge, names: List[str]) -> None:
+        self.index = index
+        self.edge = edge
+        self.names = names  # the handler's, of the columns that it carries
+        self.channels: Dict[int, Outbound] = {}  # by the reader's replica
+        self.local: Optional[EdgeIn] = None  # the reader's end where it is in this actor
+
+
+class Seat:
+    def __init__(self, world: "World", index: int, kind: StageKind, stage: Stage) -> None:
+        self.world = world
+        self.index = index
+        self.plan = world.plan.stages[index]
+        self.kind = kind
+        self.stage = stage
+        self.ins = [EdgeIn(self, i, edge) for i, edge in world.plan.in_edges(index)]
+        self.outs = [EdgeOut(i, edge, [self.plan.gives[self.plan.gives_as.index(name)] for name in edge.columns])
+                     for i, edge in world.plan.out_edges(index)]
+        self.by_edge = {edge.index: edge for edge in self.ins}
+        self.rows_edge = self._rows_edge()
+        self._see_maps()
+        self.start = 0  # the first batch that may be its own
+        self.next = -1  # the batch that it works on next; -1: no more
+        self.part = 0
+        self.made_rows = 0  # of the parts before it
+        self.granted = -1  # a source: the highest batch that it has leave for
+        self.skipped = False  # a part of this batch was
+        self.ack: Optional[Ack] = None  # of this batch
+        self.acks: Deque[Ack] = deque()
+        self.live_bytes = self.last_bytes = 0
+        self.state = OVER
+        self.since = now_ns()
+        self.spent = [0] * STATES
+        self.started = 0
+        self.busy = 0  # ns in the handler for this batch
+        self.handoff = 0
+
+    def _rows_edge(self) -> Optional[EdgeIn]:
+        """The edge whose maker has the rows that this stage is given; None: a source."""
+        stages = self.world.plan.stages
+        if self.plan.source:
+            return None
+        for edge in self.ins:
+            maker = stages[edge.edge.maker]
+            rows = edge.edge.maker if maker.source or maker.maps else maker.rows_of
+            if rows == self.plan.rows_of:
+                return edge
+        return self.ins[0]
+
+    def _see_maps(self) -> None:
+        for need in self.plan.needs:
+            if need.maps:
+                for index in [need.edge] + need.maps[1:]:
+                    self.by_edge[index].through_map = True
+
+    # batches
+
+    def after(self, batch: int) -> int:
+        """The next batch of this replica behind one; -1: none."""
+        plan, replica = self.world.plan, self.world.host.replica
+        batch = self.plan.span.next(plan.steps, batch)
+        while batch >= 0 and plan.replica(self.index, batch) != replica:
+            batch = self.plan.span.next(plan.steps, batch)
+        return batch
+
+    def over(self) -> bool:
+        return self.world.cut >= 0 and (self.next < 0 or 0 <= self.world.end <= self.next)
+
+    def is_sink(self, batch: int) -> bool:
+        plan = self.world.plan
+        return not any(plan.stages[out.edge.reader].span.has(plan.steps, batch) for out in self.outs
+                       if not out.edge.weights)
+
+    # readiness
+
+    def _goes_by_part(self, edge: EdgeIn, parts: int) -> bool:
+        return self.plan.by_part and self.rows_edge is not None and parts > 1 and not edge.through_map
+
+    def _has_data(self) -> bool:
+        if self.rows_edge is None:
+            return self.next <= self.granted
+        for edge in self.ins:
+            units = edge.units.get(self.next)
+            if not units:
+                return False
+            parts = next(iter(units.values())).parts
+            if self.part not in units if self._goes_by_part(edge, parts) else len(units) != parts:
+                return False
+        return True
+
+    def judge(self) -> int:
+        """As if the worker were idle: WORKER means ready."""
+        if not self.world.is_open(self) or self.over():
+            return OVER
+        if not self._has_data():
+            return DATA
+        plan = self.world.plan
+        room = self.live_bytes == 0 or self.part > 0 \
+            or self.live_bytes + self.last_bytes <= plan.max_bytes // len(plan.stages)
+        return WORKER if room else ROOM
+
+    def account(self, now: int, running: "Optional[Seat]") -> None:
+        self.spent[self.state] += now - self.since
+        self.since = now
+        self.state = BUSY if self is running else self.judge()
+
+    # what came
+
+    def had(self, edge: EdgeIn, batch: int, part: int) -> Tuple[bool, Optional[Unit]]:
+        """Was a batch or part here already, and where is what is left of it?"""
+        unit = edge.find(batch, part)
+        if unit is not None:
+            return True, unit
+        for ack in self.acks:
+            if ack.batch == batch:
+                for index, taken in ack.units:
+                    if index == edge.index and taken.part == part:
+                        return True, taken
+        begun = self.world.cut >= 0
+        return begun and (self.next < 0 or batch < self.next), None
+
+    def prune(self) -> None:
+        """What came for batches that are not this stage's is done with."""
+        for edge in self.ins:
+            for batch in [b for b in edge.units if self.next < 0 or b < self.next]:
+                for unit in edge.units.pop(batch).values():
+                    unit.finish()
+
+    # what the handler is given
+
+    def gather(self) -> "View":
+        """Takes what the next run of the handler works on. Cheap; View.build does the rest without the lock."""
+        view = View(self)
+        for edge in self.ins:
+            units = edge.units[self.next]
+            parts = next(iter(units.values())).parts
+            by_part = self._goes_by_part(edge, parts)
+            chosen = [units[self.part]] if by_part else [units[i] for i in sorted(units)]
+            if by_part:
+                view.parts = parts
+            for unit in chosen:
+                unit.take()
+                view.skipped |= unit.stored is None
+                view.ready = max(view.ready, unit.time)
+            view.units[edge.index] = chosen
+        return view
+
+    def finish_units(self, ack: Ack) -> None:
+        """The batch is worked off: its units hang on the acknowledgement from here on."""
+        for edge in self.ins:
+            for unit in edge.units.pop(self.next, {}).values():
+                ack.units.append((edge.index, unit))
+
+
+class View:
+    """What one run of a handler is given."""
+
+    def __init__(self, seat: Seat) -> None:
+        self.seat = seat
+        self.units: Dict[int, List[Unit]] = {}
+        self.parts = 1  # that this run is one of
+        self.skipped = False  # an input was
+        self.ready = 0  # when the newest input was
+
+    def build(self) -> Batch:
+        """The batch with its columns, each of which is made when it is first looked at. Not under the lock."""
+        seat = self.seat
+        if seat.rows_edge is None:
+            return Batch(seat.next, 0, 0, 0, 1, {})
+        brought: Dict[int, Stored] = {}
+        for index, units in self.units.items():
+            stored = [unit.stored for unit in units if unit.stored is not None]
+            brought[index] = stored[0] if len(stored) == 1 else concat(stored)
+        source = brought[seat.rows_edge.index]
+        rows, first, cut = source.rows, source.first, seat.plan.parts
+        if cut > 1 and self.parts == 1 and seat.plan.parts_of == seat.index:
+            self.parts = cut
+            first = rows * seat.part // cut
+            rows = rows * (seat.part + 1) // cut - first
+        makers: Dict[str, Callable[[], Any]] = {}
+        for need in seat.plan.needs:
+            if need.edge >= 0:
+                makers[need.name] = self._maker(need, brought, first, rows)
+        return Batch(seat.next, rows, first, seat.part, self.parts, makers)
+
+    def _maker(self, need: Need, brought: Dict[int, Stored], first: int, rows: int) -> Callable[[], Any]:
+        stored = brought[need.edge]
+        outer = brought[need.maps[0]] if need.maps else stored
+        column = stored.columns.get(need.column)
+        if column is None:
+            raise ValueError(f"column '{need.column}' did not come")
+        maps: List[Array] = []
+        for index in need.maps:
+            row_map = brought[index].map
+            if row_map is None:
+                raise ValueError(f"the row map to column '{need.name}' is missing")
+            maps.append(row_map)
+        at, kept = first - outer.first, column
+
+        def make() -> Any:
+            return see(kept, follow(maps, at, rows, stored.rows, need.name), at, rows)
+        return make
