@@ -26,6 +26,10 @@ typedef struct verl_spy_command {
 // The subcommands, one function each, in a file of its own (spy_WORD.c).
 int verl_spy_follow(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_record(int argc, char **argv, const verl_spy_options_t *options);
+int verl_spy_top(int argc, char **argv, const verl_spy_options_t *options);
+int verl_spy_batch(int argc, char **argv, const verl_spy_options_t *options);
+int verl_spy_graph(int argc, char **argv, const verl_spy_options_t *options);
+int verl_spy_report(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options);
 
 // The value of option `name` at words[*at], as "--name VALUE" or "--name=VALUE"; NULL where it is another word, and where

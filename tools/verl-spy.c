@@ -13,6 +13,10 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 // To add one: a line here, its function in spy.h and spy_WORD.c.
 static const verl_spy_command_t s_commands[] = {
     { "follow", verl_spy_follow, "[FILTER…] [-n COUNT]", "show messages as they are sent (also without a command)" },
+    { "top", verl_spy_top, "[--once]", "stages and actors, drawn again each second on a terminal" },
+    { "batch", verl_spy_batch, "N", "one batch's way through the stages, and what it waits for" },
+    { "graph", verl_spy_graph, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
+    { "report", verl_spy_report, "", "where the time goes, what holds the run up, what would help" },
     { NULL, NULL, NULL, NULL },
 };
 

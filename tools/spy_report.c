@@ -1,0 +1,262 @@
+// spy_report.c: verl-spy report: where the time of a run goes, what holds it up and what would help.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "tools/display_text.h"
+#include "tools/spy.h"
+#include "tools/spy_report_causes.h"
+#include "tools/spy_views.h"
+
+#define NAME "verl-spy report"
+#define WIDE 100                            // columns of the sentences
+
+typedef struct report {
+    json_t           *profile;
+    char              directory[4096];
+    bool              live, unicode;
+    double            tokens;               // a second, by the metric tokens/sum; 0: nobody counts them
+    verl_diagnosis_t *found;
+    verl_buffer_t     text;
+} report_t;
+
+static int
+s_help(void)
+{
+    printf("usage: verl-spy report [--run DIR] [--json]\n"
+           "\n"
+           "Says where the time of a run goes, live or after its end (--run): each stage's shares, the stage that holds the\n"
+           "run up and why, and the three diseases: a stage that waits in step with another though nothing makes it\n"
+           "(synchronous trap), data that moves by a detour (transfer tax), work that happens for every batch though once\n"
+           "would do (repeated loading). What a cure would bring is computed: the plan is played through with the times\n"
+           "that were measured.\n");
+    return fflush(stdout) || ferror(stdout);
+}
+
+// --- tokens -------------------------------------------------------------------------------------------------------
+
+// Of all steps that metrics.jsonl holds, over the time of the run.
+static double
+s_tokens(const report_t *self)
+{
+    char path[4200], *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+    double sum = 0, seconds = verl_spy_number(self->profile, "seconds");
+    snprintf(path, sizeof path, "%s/metrics.jsonl", self->directory);
+    FILE *file = fopen(path, "re");
+    while (file && (length = getline(&line, &room, file)) > 0) {
+        json_t *step = strstr(line, "tokens/sum") ? json_loadb(line, (size_t) length, 0, NULL) : NULL;
+        sum += verl_spy_number(step, "tokens/sum");
+        json_decref(step);
+    }
+    free(line);
+    if (file)
+        fclose(file);
+    return seconds > 0 ? sum / seconds : 0;
+}
+
+// --- for people ---------------------------------------------------------------------------------------------------
+
+static void
+s_table(report_t *self)
+{
+    static const char *const keys[] = { "busy", "moving", "data", "weights", "room", "worker" };
+    static const char *const heads[] = { "busy", "moving", "data", "weights", "full", "worker" };
+    const json_t *stages = verl_spy_list(self->profile, "stages");
+    int widest = 5;
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        int width = verl_text_width(verl_spy_text(json_array_get(stages, i), "name"));
+        widest = width > widest ? width : widest;
+    }
+    widest = widest < 32 ? widest : 32;
+    verl_text_format(&self->text, "%*s                    share of the time               waiting for\n", widest, "");
+    verl_text_cell(&self->text, "stage", widest, false, true);
+    verl_display_text_add(&self->text, "  batches  a batch");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        verl_text_cell(&self->text, heads[i], 9, true, true);
+    verl_display_text_add(&self->text, "\n");
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const json_t *stage = json_array_get(stages, i), *seconds = json_object_get(stage, "seconds");
+        double batches = verl_spy_number(stage, "batches");
+        char text[32];
+        verl_text_cell(&self->text, verl_spy_text(stage, "name"), widest, false, self->unicode);
+        verl_text_format(&self->text, "  %7.0f", batches);
+        double work = verl_spy_number(seconds, "busy") + verl_spy_number(seconds, "moving");
+        verl_text_cell(&self->text, verl_spy_seconds(batches > 0 ? work / batches : 0, text, sizeof text), 9, true, true);
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            verl_text_cell(&self->text, verl_spy_percent(verl_spy_number(json_object_get(stage, "shares"), keys[j]), text,
+                                                         sizeof text), 9, true, true);
+        verl_display_text_add(&self->text, "\n");
+    }
+}
+
+// A paragraph of words, each line after `indent` blanks.
+static void
+s_words(report_t *self, const char *words, int indent)
+{
+    int at = indent;
+    verl_text_format(&self->text, "%*s", indent, "");
+    for (bool first = true; *words; first = false) {
+        int length = (int) strcspn(words, " ");
+        if (at + length + 1 > WIDE) {
+            verl_text_format(&self->text, "\n%*s", indent, "");
+            at = indent;
+        } else if (!first) {
+            verl_display_text_add(&self->text, " ");
+            at++;
+        }
+        verl_text_format(&self->text, "%.*s", length, words);
+        at += length;
+        words += length + (words[length] == ' ');
+    }
+    verl_display_text_add(&self->text, "\n");
+}
+
+static void
+s_head(report_t *self)
+{
+    char rate[32], tokens[32];
+    double seconds = verl_spy_number(self->profile, "seconds");
+    verl_text_shown(&self->text, verl_spy_text(self->profile, "run"), 60, self->unicode);
+    verl_text_format(&self->text, "%s: %.0f batches in %.1f s, %s a second", self->live ? ", which lives" : "",
+                     verl_spy_number(self->profile, "done"), seconds,
+                     verl_spy_rate(self->found->measured, rate, sizeof rate));
+    if (self->tokens > 0)
+        verl_text_format(&self->text, ", %s tokens a second", verl_spy_rate(self->tokens, tokens, sizeof tokens));
+    verl_display_text_add(&self->text, "\n\n");
+}
+
+static void
+s_bottleneck(report_t *self)
+{
+    char line[1300];
+    verl_display_text_add(&self->text, "\n");
+    if (!self->found->bottleneck[0]) {
+        verl_display_text_add(&self->text, "bottleneck\n    no stage: none of them, made faster, would speed the run up\n");
+        return;
+    }
+    verl_display_text_add(&self->text, "bottleneck\n");
+    snprintf(line, sizeof line, "`%s`: %s.", self->found->bottleneck, self->found->reason);
+    s_words(self, line, 4);
+    snprintf(line, sizeof line, "%s %s (in half the time: the run %.2f times as fast)", self->unicode ? "→" : "->",
+             self->found->help, self->found->faster);
+    s_words(self, line, 4);
+}
+
+static void
+s_causes(report_t *self)
+{
+    char line[1300];
+    const verl_diagnosis_t *found = self->found;
+    if (!found->count) {
+        verl_display_text_add(&self->text, "\nNo stage waits without need, no data moves twice, nothing is loaded again.\n");
+        return;
+    }
+    for (int d = 0; d < VERL_DISEASES; d++) {
+        bool named = false;
+        for (int i = 0; i < found->count; i++) {
+            const verl_cause_t *cause = &found->causes[i];
+            if ((int) cause->disease != d)
+                continue;
+            if (!named)
+                verl_text_format(&self->text, "\n%s\n", verl_disease_names[d]);
+            named = true;
+            snprintf(line, sizeof line, "%s.", cause->text);
+            s_words(self, line, 4);
+            snprintf(line, sizeof line, "%s %s: up to %.2f times as fast", self->unicode ? "→" : "->", cause->help,
+                     cause->gain);
+            s_words(self, line, 4);
+        }
+    }
+    verl_text_format(&self->text, "\nWithout %s: %.1f times as fast, %.3g batches a second.\n",
+                     found->count > 1 ? "all of these" : "this", found->cured / found->rate, found->cured);
+}
+
+// A model that is far from what happened is no judge: says so.
+static void
+s_doubt(report_t *self)
+{
+    const verl_diagnosis_t *found = self->found;
+    double ratio = found->measured > 0 ? found->rate / found->measured : 1;
+    if (verl_spy_number(self->profile, "done") < 8)
+        verl_text_format(&self->text, "\nOnly %.0f batches are done: times are still uncertain.\n",
+                         verl_spy_number(self->profile, "done"));
+    else if (ratio > 1.3 || ratio < 1 / 1.3)
+        verl_text_format(&self->text, "\n(By the times of its stages the run would do %.3g batches a second; it did %.3g: what "
+                         "is between\nthem, such as the start, room for outputs or a busy machine, is not in the "
+                         "estimates.)\n", found->rate, found->measured);
+}
+
+// --- for programs -------------------------------------------------------------------------------------------------
+
+static json_t *
+s_json(const report_t *self)
+{
+    const verl_diagnosis_t *found = self->found;
+    json_t *causes = json_array();
+    for (int i = 0; i < found->count; i++) {
+        const verl_cause_t *cause = &found->causes[i];
+        json_array_append_new(causes, json_pack("{s:s, s:s, s:s, s:s, s:f}", "disease", verl_disease_names[cause->disease],
+                                                "stage", cause->stage, "text", cause->text, "help", cause->help, "gain",
+                                                cause->gain));
+    }
+    json_t *object = json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:o, s:O}", "run",
+                               verl_spy_text(self->profile, "run"), "directory", self->directory, "live", self->live, "done",
+                               verl_spy_number(self->profile, "done"), "seconds", verl_spy_number(self->profile, "seconds"),
+                               "batches_per_second", found->measured, "model_batches_per_second", found->rate,
+                               "without_causes", found->cured, "causes", causes, "stages",
+                               json_object_get(self->profile, "stages"));
+    if (self->tokens > 0)
+        json_object_set_new(object, "tokens_per_second", json_real(self->tokens));
+    if (found->bottleneck[0])
+        json_object_set_new(object, "bottleneck", json_pack("{s:s, s:s, s:s, s:f}", "stage", found->bottleneck, "reason",
+                                                            found->reason, "help", found->help, "in_half_the_time",
+                                                            found->faster));
+    return object;
+}
+
+static int
+s_report(report_t *self, const verl_spy_options_t *options)
+{
+    self->profile = verl_spy_profile(options, NAME, self->directory, sizeof self->directory, &self->live);
+    if (!self->profile)
+        return 1;
+    if (verl_diagnose(self->profile, self->found)) {
+        fprintf(stderr, NAME ": %s has no batch behind it yet: nothing can be said\n",
+                verl_spy_text(self->profile, "run"));
+        return 1;
+    }
+    self->tokens = s_tokens(self);
+    if (options->json)
+        return verl_spy_print_json(s_json(self));
+    s_head(self);
+    s_table(self);
+    s_bottleneck(self);
+    s_causes(self);
+    s_doubt(self);
+    return verl_spy_print(&self->text);
+}
+
+int
+verl_spy_report(int argc, char **argv, const verl_spy_options_t *options)
+{
+    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
+        return s_help();
+    if (argc > 1)
+        return verl_spy_usage(NAME, "'%s' is not understood", argv[1]);
+    report_t *self = calloc(1, sizeof *self);
+    if (self)
+        self->found = calloc(1, sizeof *self->found);
+    int code = 1;
+    if (self && self->found) {
+        self->unicode = verl_spy_unicode();
+        code = s_report(self, options);
+        json_decref(self->profile);
+        verl_buffer_done(&self->text);
+    }
+    if (self)
+        free(self->found);
+    free(self);
+    return code;
+}
