@@ -50,8 +50,8 @@ s_on_done(void *context, void *tag)
 static verl_endpoint_t *
 s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, NULL, NULL,
-                                                       verl_bench_party_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
+                                                       .malformed = verl_bench_party_malformed };
     verl_bench_party_open(&self->party, address, which, &handlers, self);
     return self->party.endpoint;
 }

@@ -83,8 +83,8 @@ s_on_ping(void *context, verl_buffer_t *body)
 static void
 s_open(end_t *self, const char *address, int which)
 {
-    static const verl_endpoint_handlers_t handlers = { s_on_message, s_on_done, s_on_ping, s_on_pong,
-                                                       verl_bench_party_malformed };
+    static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done, .ping = s_on_ping,
+                                                       .pong = s_on_pong, .malformed = verl_bench_party_malformed };
     verl_bench_party_open(&self->party, address, which, &handlers, self);
 }
 
