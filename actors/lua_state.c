@@ -1,4 +1,4 @@
-// lua_state.c: the kind `lua` for a file that keeps state from batch to batch: it has the functions snapshot and restore.
+// lua_state.c: the kind `lua` for a file that keeps state from batch to batch: it has functions snapshot and restore.
 //
 // A kind of its own, since whether an actor keeps state is what the runtime knows of a kind: such an actor has no
 // replicas and is saved in checkpoints.

@@ -10,20 +10,26 @@
 #include "tools/script_impl.h"
 
 #define S_MEMORY       (INT64_C(256) << 20)
-#define S_INSTRUCTIONS INT64_C(500000000)   // of one function that is called
+#define S_INSTRUCTIONS INT64_C(500000000) // of one function that is called
 
 void
-script_say(const script_t *self, const char *text)
+verl_script_say(script_t *self, const char *text)
 {
-    printf("%s: ", self->name);
-    for (const char *c = text; *c; c++)
-        putchar((unsigned char) *c < ' ' && *c != '\t' ? ' ' : *c);
-    putchar('\n');
+    verl_error_t ignored = { "" };
+    char line[1200];
+    int length = snprintf(line, sizeof line, "%s: %.1000s", self->name, text);
+    for (int i = 0; i < length; i++)
+        if ((unsigned char) line[i] < ' ' && line[i] != '\t')
+            line[i] = ' ';
+    puts(line);
     fflush(stdout);
+    if (!self->ended)
+        json_decref(verl_script_ask(self, json_pack("{s:s, s:s, s:s}", "do", "script", "state", "log", "text", line),
+                                    false, &ignored));
 }
 
 typedef struct {
-    int   function;
+    int function;
     void (*push)(lua_State *state, void *argument);
     void *argument;
 } s_call_t;
@@ -41,7 +47,7 @@ s_do_call(lua_State *state)
 }
 
 int
-script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error)
+verl_script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error)
 {
     s_call_t call = { function, push, argument };
     char text[VERL_LUA_SENTENCE];
@@ -60,9 +66,9 @@ s_moment(script_t *self, verl_error_t *error)
     verl_error_t ignored = { "" };
     self->moments = moment->next;
     self->at = moment->batch;
-    int rc = script_call(self, moment->function, NULL, NULL, error);
+    int rc = verl_script_call(self, moment->function, NULL, NULL, error);
     self->at = -1;
-    if (script_let_go(self, moment->batch, rc == 0 ? error : &ignored) != 0)
+    if (verl_script_let_go(self, moment->batch, rc == 0 ? error : &ignored) != 0)
         rc = -1;
     free(moment);
     return rc;
@@ -73,11 +79,11 @@ static int
 s_all_due(script_t *self, verl_error_t *error)
 {
     for (;;) {
-        script_branch_t *branch = script_branch_due(self);
+        script_branch_t *branch = verl_script_branch_due(self);
         const script_moment_t *moment = self->moments && self->moments->batch <= self->done ? self->moments : NULL;
         int rc = 0;
         if (branch && (!moment || branch->until <= moment->batch))
-            rc = script_branch_end(self, branch, error);
+            rc = verl_script_branch_end(self, branch, error);
         else if (moment)
             rc = s_moment(self, error);
         else
@@ -95,7 +101,7 @@ s_fires(script_t *self, script_watch_t *watch)
     if (!watch->condition)
         return self->done % watch->period == 0;
     bool held = watch->held;
-    watch->held = verl_condition_true(watch->condition, script_metric, self);
+    watch->held = verl_condition_true(watch->condition, verl_script_metric, self);
     return watch->held && !held;
 }
 
@@ -106,7 +112,7 @@ s_look(script_t *self, verl_error_t *error)
         if (!s_fires(self, watch))
             continue;
         watch->over = !watch->again;
-        if (script_call(self, watch->function, NULL, NULL, error) != 0)
+        if (verl_script_call(self, watch->function, NULL, NULL, error) != 0)
             return -1;
     }
     return 0;
@@ -128,12 +134,12 @@ static int
 s_loop(script_t *self, verl_error_t *error)
 {
     while (s_all_due(self, error) == 0 && s_waits(self) && !self->ended && !self->interrupted) {
-        script_wait(self);
+        verl_script_wait(self);
         if (json_array_size(self->lines) == 0)
             continue;
         json_t *line = json_incref(json_array_get(self->lines, 0));
         json_array_remove(self->lines, 0);
-        script_remember(self, line);
+        verl_script_remember(self, line);
         json_decref(line);
         if (s_look(self, error) != 0)
             break;
@@ -161,8 +167,10 @@ s_tick(void *context)
 static int
 s_ready(script_t *self, verl_error_t *error)
 {
-    json_t *answer = script_ask(self, json_pack("{s:s, s:s, s:s}", "do", "script", "state", "ready", "file", self->name),
-                                false, error);
+    if (!self->own)
+        return 0;
+    json_t *answer = verl_script_ask(
+        self, json_pack("{s:s, s:s, s:s}", "do", "script", "state", "ready", "file", self->name), false, error);
     json_decref(answer);
     return answer ? 0 : -1;
 }
@@ -175,7 +183,7 @@ s_run(script_t *self, verl_error_t *error)
     if (!self->lua)
         return verl_error_set(error, "no memory for a sandbox of Lua");
     self->lua->tick = s_tick;
-    if (verl_lua_run(self->lua, script_load, self, text, sizeof text) != 0)
+    if (verl_lua_run(self->lua, verl_script_load, self, text, sizeof text) != 0)
         return verl_error_set(error, "%s", text);
     return s_ready(self, error) == 0 ? s_loop(self, error) : -1;
 }
@@ -224,12 +232,12 @@ verl_script_main(const char *run_directory, const char *file)
     verl_error_t error = { "" };
     const char *slash = strrchr(file, '/');
     snprintf(self.name, sizeof self.name, "%.55s", slash ? slash + 1 : file);
-    int rc = script_open(&self, run_directory, &error);
+    int rc = verl_script_open(&self, run_directory, &error);
     rc = rc == 0 ? s_run(&self, &error) : rc;
     bool interrupted = self.interrupted, ended = self.ended;
-    self.interrupted = false;               // a second signal ends the taking back
-    script_take_all_back(&self);
-    script_close(&self);
+    self.interrupted = false; // a second signal ends the taking back
+    verl_script_take_all_back(&self);
+    verl_script_close(&self);
     s_free(&self);
     if (ended)
         return INJECT_DONE;

@@ -1,7 +1,7 @@
 // script.h: scripts of experiments: a file of Lua that watches the steps of a run and changes its topology.
 //
 // A script is a process beside the run, which it talks to by the run's two control sockets. Whatever becomes of it, the
-// run goes on: its error ends it, named with file:line, and so does its end; both take back the branches that it has open.
+// run goes on: an error ends it, named with file:line. Its end, of whatever kind, takes back the branches that are open.
 #ifndef VERL_SCRIPT_H
 #define VERL_SCRIPT_H
 #include "runtime/base/error.h"
@@ -21,7 +21,7 @@ int verl_script_check(const char *file, verl_error_t *error);
 typedef struct verl_script_child verl_script_child_t;
 verl_script_child_t *verl_script_start(const char *run_directory, const char *program, const char *file,
                                        verl_error_t *error);
-// After verl_director_run: tells the script that the run is over and waits for it; kills it after two seconds. Returns 0,
-// or -1 where it had failed, with the last line that it said. *child_p may be NULL.
+// After verl_director_run: tells the script that the run is over and waits for it; kills it after two seconds. Returns
+// 0, or -1 where it had failed, with the last line that it said. *child_p may be NULL.
 int verl_script_finish(verl_script_child_t **child_p, verl_error_t *error);
 #endif

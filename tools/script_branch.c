@@ -1,7 +1,7 @@
 // script_branch.c: run:branch(change, n, f): a change for n steps, which is then taken back.
 //
-// The permit of the first batch behind the branch is held from the start, so that the branch has exactly n batches. What
-// takes it back was worked out before it began, from the topology that was in force.
+// The permit of the first batch behind the branch is held from the start, so that it has exactly n batches. What takes it
+// back was worked out before it began, from the topology that was in force.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,7 @@ s_steps(const char *topology)
 }
 
 int
-script_let_go(script_t *self, int64_t batch, verl_error_t *error)
+verl_script_let_go(script_t *self, int64_t batch, verl_error_t *error)
 {
     for (const script_moment_t *moment = self->moments; moment; moment = moment->next)
         if (moment->batch == batch)
@@ -31,7 +31,7 @@ script_let_go(script_t *self, int64_t batch, verl_error_t *error)
     for (const script_branch_t *branch = self->branches; branch; branch = branch->next)
         if (!branch->over && branch->until == batch)
             return 0;
-    return script_release(self, batch, error);
+    return verl_script_release(self, batch, error);
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ static script_branch_t *
 s_prepare(script_t *self, const char *fragment, const char *place, verl_error_t *error)
 {
     script_branch_t *branch = calloc(1, sizeof *branch);
-    char *topology = branch ? script_topology(self, error) : NULL;
+    char *topology = branch ? verl_script_topology(self, error) : NULL;
     if (topology) {
         branch->inverse = verl_script_inverse(topology, fragment, error);
         branch->steps = s_steps(topology);
@@ -72,12 +72,12 @@ s_begin(script_t *self, script_branch_t *branch, char *fragment, int64_t at, int
     verl_error_t ignored = { "" };
     snprintf(change.place, sizeof change.place, "%s", branch->place);
     branch->until = at + count;
-    if (script_hold(self, branch->until, error) != 0)
+    if (verl_script_hold(self, branch->until, error) != 0)
         return -1;
-    int made = script_apply(self, &change, &branch->revision, &branch->first, error);
+    int made = verl_script_apply(self, &change, &branch->revision, &branch->first, error);
     if (made > 0)
         return 0;
-    script_let_go(self, branch->until, &ignored);
+    verl_script_let_go(self, branch->until, &ignored);
     return verl_error_set(error, "the branch would change nothing");
 }
 
@@ -86,13 +86,13 @@ s_branch(script_t *self, char *fragment, int64_t count, const char *place, verl_
 {
     verl_error_t ignored = { "" };
     script_branch_t *branch = s_prepare(self, fragment, place, error);
-    int64_t at = !branch ? -1 : self->at >= 0 ? self->at : script_hold_next(self, error);
+    int64_t at = !branch ? -1 : self->at >= 0 ? self->at : verl_script_hold_next(self, error);
     bool begun = at >= 0 && s_begin(self, branch, fragment, at, count, error) == 0;
     if (begun) {
         branch->next = self->branches;
         self->branches = branch;
     }
-    if (at >= 0 && self->at < 0 && script_let_go(self, at, begun ? error : &ignored) != 0 && begun)
+    if (at >= 0 && self->at < 0 && verl_script_let_go(self, at, begun ? error : &ignored) != 0 && begun)
         return NULL;
     if (begun)
         return branch;
@@ -101,9 +101,9 @@ s_branch(script_t *self, char *fragment, int64_t count, const char *place, verl_
 }
 
 int
-script_branch(lua_State *state)
+verl_script_branch(lua_State *state)
 {
-    script_t *self = script_of(state);
+    script_t *self = verl_script_of(state);
     verl_error_t error = { "" };
     char place[96];
     lua_Integer count = luaL_checkinteger(state, 3);
@@ -113,8 +113,8 @@ script_branch(lua_State *state)
     if (!lua_isnil(state, 4))
         luaL_checktype(state, 4, LUA_TFUNCTION);
     int function = lua_isnil(state, 4) ? LUA_NOREF : luaL_ref(state, LUA_REGISTRYINDEX);
-    script_place(state, place, sizeof place);
-    char *fragment = script_fragment(state, 2);
+    verl_script_place(state, place, sizeof place);
+    char *fragment = verl_script_fragment(state, 2);
     script_branch_t *branch = s_branch(self, fragment, count, place, &error);
     free(fragment);
     if (!branch)
@@ -136,7 +136,7 @@ s_take_back(script_t *self, const script_branch_t *branch, int64_t at, verl_erro
     int64_t revision, first;
     verl_error_t why = { "" };
     snprintf(change.place, sizeof change.place, "%s (taken back)", branch->place);
-    if (script_apply(self, &change, &revision, &first, &why) >= 0)
+    if (verl_script_apply(self, &change, &revision, &first, &why) >= 0)
         return 0;
     return verl_error_set(error, "the branch made at %s is not taken back: %s", branch->place, why.text);
 }
@@ -145,8 +145,8 @@ static void
 s_push_result(lua_State *state, void *argument)
 {
     const script_branch_t *branch = argument;
-    const script_t *self = script_of(state);
-    int64_t count = branch->until - branch->first, oldest = script_oldest(self);
+    const script_t *self = verl_script_of(state);
+    int64_t count = branch->until - branch->first, oldest = verl_script_oldest(self);
     int64_t before = branch->first - count > oldest ? branch->first - count : oldest;
     lua_newtable(state);
     lua_pushinteger(state, branch->first);
@@ -157,16 +157,16 @@ s_push_result(lua_State *state, void *argument)
     lua_setfield(state, -2, "steps");
     lua_pushinteger(state, branch->revision);
     lua_setfield(state, -2, "revision");
-    script_push_means(state, self, branch->first, branch->until - 1);
+    verl_script_push_means(state, self, branch->first, branch->until - 1);
     lua_setfield(state, -2, "metrics");
-    script_push_means(state, self, before, branch->first - 1);
+    verl_script_push_means(state, self, before, branch->first - 1);
     lua_setfield(state, -2, "before");
     lua_pushinteger(state, branch->first > before ? branch->first - before : 0);
     lua_setfield(state, -2, "before_steps");
 }
 
 script_branch_t *
-script_branch_due(script_t *self)
+verl_script_branch_due(script_t *self)
 {
     script_branch_t *due = NULL;
     for (script_branch_t *branch = self->branches; branch; branch = branch->next)
@@ -176,7 +176,7 @@ script_branch_due(script_t *self)
 }
 
 int
-script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error)
+verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error)
 {
     verl_error_t why = { "" };
     int rc = s_take_back(self, branch, branch->until, &why);
@@ -184,13 +184,13 @@ script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error)
     if (rc != 0 && branch->until < branch->steps && !self->ended) // else the run ended with it
         return verl_error_set(error, "%s", why.text);
     self->at = rc == 0 ? branch->until : -1;
-    rc = branch->function == LUA_NOREF ? 0 : script_call(self, branch->function, s_push_result, branch, error);
+    rc = branch->function == LUA_NOREF ? 0 : verl_script_call(self, branch->function, s_push_result, branch, error);
     self->at = -1;
-    return script_let_go(self, branch->until, rc == 0 ? error : &why) == 0 || self->ended ? rc : -1;
+    return verl_script_let_go(self, branch->until, rc == 0 ? error : &why) == 0 || self->ended ? rc : -1;
 }
 
 void
-script_take_all_back(script_t *self)
+verl_script_take_all_back(script_t *self)
 {
     while (self->branches) {
         script_branch_t *branch = self->branches;
@@ -201,7 +201,7 @@ script_take_all_back(script_t *self)
                 snprintf(text, sizeof text, "the branch made at %s is taken back", branch->place);
             else
                 snprintf(text, sizeof text, "%s", error.text);
-            script_say(self, text);
+            verl_script_say(self, text);
         }
         self->branches = branch->next;
         s_free(branch);

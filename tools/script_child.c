@@ -1,7 +1,7 @@
 // script_child.c: the script of a run's own, as a process beside it. See script.h.
 //
-// Invariant: a run never waits for a script that is gone: a thread of ours waits for its process, and tells the run that
-// it has ended, whether or not it had said that it is ready.
+// Invariant: a run never waits for a script that is gone: a thread of ours waits for its process, and tells the run of
+// its end, whether or not it had said that it is ready.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,18 +18,18 @@
 #include "runtime/control/client.h"
 #include "tools/script.h"
 
-#define S_LAST_WORDS 800                    // of a script's log, bytes
-#define S_PATIENCE   (2 * VERL_S)           // for a script whose run is over
+#define S_LAST_WORDS 800          // of a script's log, bytes
+#define S_PATIENCE   (2 * VERL_S) // for a script whose run is over
 #define S_ASK_MS     5000
 
 struct verl_script_child {
-    char        directory[4096];
-    char        log[4200];
-    pid_t       pid;
-    pthread_t   thread;
-    atomic_bool over;                       // the run is
-    atomic_bool gone;                       // the process is
-    int         status;                     // of it, once it is gone
+    char directory[4096];
+    char log[4200];
+    pid_t pid;
+    pthread_t thread;
+    atomic_bool over; // the run is
+    atomic_bool gone; // the process is
+    int status;       // of it, once it is gone
 };
 
 // The last line that it said; empty: none.
@@ -69,8 +69,8 @@ s_tell(const verl_script_child_t *self)
     char how[S_LAST_WORDS + 100];
     verl_client_t *client = verl_client_open(self->directory, true, &error);
     s_how(self, how, sizeof how);
-    json_t *request = json_pack("{s:s, s:s, s:s, s:i}", "do", "script", "state", "ended", "text", how, "failed",
-                                self->status != 0);
+    json_t *request =
+        json_pack("{s:s, s:s, s:s, s:i}", "do", "script", "state", "ended", "text", how, "failed", self->status != 0);
     if (client && request)
         json_decref(verl_client_ask(client, json_incref(request), S_ASK_MS, &error));
     json_decref(request);
@@ -81,7 +81,7 @@ static void *
 s_wait(void *argument)
 {
     verl_script_child_t *self = argument;
-    siginfo_t info;                         // its number stays its own until everybody knows that it is gone
+    siginfo_t info; // its number stays its own until everybody knows that it is gone
     while (waitid(P_PID, (id_t) self->pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR)
         ;
     atomic_store(&self->gone, true);
@@ -99,7 +99,7 @@ s_become(int log_fd, pid_t parent, char *const *words)
     sigset_t none;
     sigemptyset(&none);
     prctl(PR_SET_PDEATHSIG, SIGUSR1);
-    setsid();                               // Ctrl-C is the run's
+    setsid(); // Ctrl-C is the run's
     dup2(log_fd, STDOUT_FILENO);
     dup2(log_fd, STDERR_FILENO);
     int nothing = open("/dev/null", O_RDONLY);
@@ -116,7 +116,9 @@ s_spawn(verl_script_child_t *self, const char *program, const char *file, verl_e
 {
     char folder[4150];
     pid_t parent = getpid();
-    char *const words[] = { (char *) program, (char *) "--run", self->directory, (char *) "script", (char *) file, NULL };
+    char *const words[] = {
+        (char *) program, (char *) "--run", self->directory, (char *) "script", (char *) file, NULL
+    };
     snprintf(folder, sizeof folder, "%s/logs", self->directory);
     snprintf(self->log, sizeof self->log, "%s/script.log", folder);
     if (mkdir(folder, 0700) != 0 && errno != EEXIST)
@@ -175,7 +177,7 @@ verl_script_finish(verl_script_child_t **child_p, verl_error_t *error)
     atomic_store(&self->over, true);
     for (int64_t since = verl_now(); !atomic_load(&self->gone);) {
         kill(self->pid, verl_now() - since < S_PATIENCE ? SIGUSR1 : SIGKILL);
-        nanosleep(&(struct timespec) { .tv_nsec = 10000000 }, NULL);
+        nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
     }
     pthread_join(self->thread, NULL);
     s_how(self, how, sizeof how);

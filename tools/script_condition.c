@@ -5,26 +5,37 @@
 #include <string.h>
 
 #define S_DEPTH 32
-#define S_BYTES 4000                        // of a condition
+#define S_BYTES 4000 // of a condition
 
-typedef enum { S_OR, S_AND, S_NOT, S_MORE, S_AT_LEAST, S_LESS, S_AT_MOST, S_SAME, S_OTHER, S_NUMBER, S_METRIC } s_what_t;
+typedef enum {
+    S_OR,
+    S_AND,
+    S_NOT,
+    S_MORE,
+    S_AT_LEAST,
+    S_LESS,
+    S_AT_MOST,
+    S_SAME,
+    S_OTHER,
+    S_NUMBER,
+    S_METRIC
+} s_what_t;
 typedef enum { S_FALSE, S_UNKNOWN, S_TRUE } s_truth_t;
 
 struct verl_condition_tree {
-    s_what_t               what;
-    double                 number;
-    char                  *metric;
+    s_what_t what;
+    double number;
+    char *metric;
     verl_condition_tree_t *left, *right;
 };
 
 typedef struct {
-    const char   *text, *at;
-    int           depth;
+    const char *text, *at;
+    int depth;
     verl_error_t *error;
 } s_parser_t;
 
-static verl_condition_tree_t *
-s_condition(s_parser_t *self);
+static verl_condition_tree_t *s_condition(s_parser_t *self);
 
 void
 verl_condition_destroy(verl_condition_tree_t **condition_p)
@@ -44,8 +55,9 @@ s_wrong(const s_parser_t *self, const char *wanted)
 {
     size_t length = strcspn(self->at, " \t\n");
     if (*self->at)
-        verl_error_set(self->error, "the condition \"%.200s\" has \"%.*s\" at character %d: %s would be right", self->text,
-                       (int) (length < 40 ? length : 40), self->at, (int) (self->at - self->text) + 1, wanted);
+        verl_error_set(self->error, "the condition \"%.200s\" has \"%.*s\" at character %d: %s would be right",
+                       self->text, (int) (length < 40 ? length : 40), self->at, (int) (self->at - self->text) + 1,
+                       wanted);
     else
         verl_error_set(self->error, "the condition \"%.200s\" ends too early: %s would be right", self->text, wanted);
     return NULL;
@@ -97,7 +109,7 @@ s_join(s_parser_t *self, s_what_t what, verl_condition_tree_t *left, verl_condit
         verl_condition_destroy(&right);
         return NULL;
     }
-    *tree = (verl_condition_tree_t) { .what = what, .left = left, .right = right };
+    *tree = (verl_condition_tree_t){ .what = what, .left = left, .right = right };
     return tree;
 }
 
@@ -125,9 +137,12 @@ s_value(s_parser_t *self)
 static bool
 s_comparison_sign(s_parser_t *self, s_what_t *ret_what)
 {
-    static const struct { const char *sign; s_what_t what; } signs[] = {
-        { ">=", S_AT_LEAST }, { "<=", S_AT_MOST }, { "==", S_SAME }, { "!=", S_OTHER }, { "~=", S_OTHER },
-        { ">", S_MORE },      { "<", S_LESS },
+    static const struct {
+        const char *sign;
+        s_what_t what;
+    } signs[] = {
+        { ">=", S_AT_LEAST }, { "<=", S_AT_MOST }, { "==", S_SAME }, { "!=", S_OTHER },
+        { "~=", S_OTHER },    { ">", S_MORE },     { "<", S_LESS },
     };
     s_blanks(self);
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)

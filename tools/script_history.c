@@ -4,7 +4,7 @@
 #include "tools/script_impl.h"
 
 void
-script_remember(script_t *self, const json_t *line)
+verl_script_remember(script_t *self, const json_t *line)
 {
     int64_t step = json_integer_value(json_object_get(line, "step"));
     int slot = (int) (step % SCRIPT_HISTORY);
@@ -18,7 +18,7 @@ script_remember(script_t *self, const json_t *line)
 }
 
 int64_t
-script_oldest(const script_t *self)
+verl_script_oldest(const script_t *self)
 {
     return self->done - self->history_count;
 }
@@ -34,24 +34,24 @@ s_number(const json_t *value, double *ret_value)
 static const json_t *
 s_line(const script_t *self, int64_t step)
 {
-    if (step < script_oldest(self) || step >= self->done || step < 0)
+    if (step < verl_script_oldest(self) || step >= self->done || step < 0)
         return NULL;
     const json_t *line = self->history[step % SCRIPT_HISTORY];
     return json_integer_value(json_object_get(line, "step")) == step ? line : NULL;
 }
 
 bool
-script_metric(void *script, const char *name, double *ret_value)
+verl_script_metric(void *script, const char *name, double *ret_value)
 {
     const script_t *self = script;
     return s_number(json_object_get(s_line(self, self->done - 1), name), ret_value);
 }
 
 bool
-script_mean(const script_t *self, const char *name, int64_t first, int64_t last, double *ret_value)
+verl_script_mean(const script_t *self, const char *name, int64_t first, int64_t last, double *ret_value)
 {
     double sum = 0, value;
-    int64_t count = 0, oldest = script_oldest(self);
+    int64_t count = 0, oldest = verl_script_oldest(self);
     for (int64_t step = first < oldest ? oldest : first; step <= last; step++)
         if (s_number(json_object_get(s_line(self, step), name), &value)) {
             sum += value;
@@ -62,18 +62,19 @@ script_mean(const script_t *self, const char *name, int64_t first, int64_t last,
 }
 
 void
-script_push_means(lua_State *state, const script_t *self, int64_t first, int64_t last)
+verl_script_push_means(lua_State *state, const script_t *self, int64_t first, int64_t last)
 {
-    int64_t oldest = script_oldest(self);
+    int64_t oldest = verl_script_oldest(self);
     lua_newtable(state);
     for (int64_t step = first < oldest ? oldest : first; step <= last; step++) {
         const char *name;
         json_t *value;
-        json_object_foreach((json_t *) s_line(self, step), name, value) {
+        json_object_foreach((json_t *) s_line(self, step), name, value)
+        {
             double mean;
             lua_pushstring(state, name);
             if (strcmp(name, "step") != 0 && lua_rawget(state, -2) == LUA_TNIL &&
-                script_mean(self, name, first, last, &mean)) {
+                verl_script_mean(self, name, first, last, &mean)) {
                 lua_pushstring(state, name);
                 lua_pushnumber(state, mean);
                 lua_rawset(state, -4);

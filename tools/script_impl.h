@@ -49,6 +49,7 @@ typedef struct script {
     int              signal_fd;
     bool             interrupted;           // by a signal
     bool             ended;                 // the run has
+    int64_t          watch_heard, change_heard;     // ns: when either socket was heard of last
     json_t          *lines;                 // steps that were told and not looked at yet
     bool             own;                   // it is the run's own ([run] script)
     int64_t          done;                  // batches that are, as far as they were looked at
@@ -70,46 +71,47 @@ typedef struct script_change {
 } script_change_t;
 
 // script_talk.c
-int     script_open(script_t *self, const char *run_directory, verl_error_t *error);
-void    script_close(script_t *self);
+int     verl_script_open(script_t *self, const char *run_directory, verl_error_t *error);
+void    verl_script_close(script_t *self);
 // Asks by the socket for changes (takes the request) and waits for the answer, `first` only or the last. NULL with why.
-json_t *script_ask(script_t *self, json_t *request, bool first, verl_error_t *error);
+json_t *verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error);
 // Waits for more to look at: a step, a signal, the end of the run.
-void    script_wait(script_t *self);
-int     script_hold(script_t *self, int64_t batch, verl_error_t *error);
-int     script_release(script_t *self, int64_t batch, verl_error_t *error);
+void    verl_script_wait(script_t *self);
+int     verl_script_hold(script_t *self, int64_t batch, verl_error_t *error);
+int     verl_script_release(script_t *self, int64_t batch, verl_error_t *error);
 // Holds the next permit that can be held; its batch, or -1.
-int64_t script_hold_next(script_t *self, verl_error_t *error);
+int64_t verl_script_hold_next(script_t *self, verl_error_t *error);
 // 1: in force, with revision and first batch; 0: nothing would change; -1: what is wrong.
-int     script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+int     verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
                      verl_error_t *error);
 // The resolved topology that is in force, malloc'ed.
-char   *script_topology(script_t *self, verl_error_t *error);
+char   *verl_script_topology(script_t *self, verl_error_t *error);
 
 // script_history.c
-void script_remember(script_t *self, const json_t *line);               // the next step
-bool script_metric(void *script, const char *name, double *ret_value);  // of the last step; `step` too
+void verl_script_remember(script_t *self, const json_t *line);               // the next step
+bool verl_script_metric(void *script, const char *name, double *ret_value);  // of the last step; `step` too
 // The mean over the steps from `first` to `last` that have it; false: none has.
-bool script_mean(const script_t *self, const char *name, int64_t first, int64_t last, double *ret_value);
+bool verl_script_mean(const script_t *self, const char *name, int64_t first, int64_t last, double *ret_value);
 // Pushes a table name → mean over those steps.
-void script_push_means(lua_State *state, const script_t *self, int64_t first, int64_t last);
-int64_t script_oldest(const script_t *self);                            // step that is remembered
+void verl_script_push_means(lua_State *state, const script_t *self, int64_t first, int64_t last);
+int64_t verl_script_oldest(const script_t *self);                            // step that is remembered
 
 // script_words.c
-int  script_load(lua_State *state);                                     // for verl_lua_run, with the script
-void script_place(lua_State *state, char *place, size_t size);          // "a.lua:7" of what runs
-int  script_branch(lua_State *state);                                   // script_branch.c: run:branch
-script_t *script_of(lua_State *state);
-char *script_fragment(lua_State *state, int index);                     // a table or a text of TOML; malloc'ed
+int  verl_script_load(lua_State *state);                                     // for verl_lua_run, with the script
+void verl_script_place(lua_State *state, char *place, size_t size);          // "a.lua:7" of what runs
+int  verl_script_branch(lua_State *state);                                   // script_branch.c: run:branch
+script_t *verl_script_of(lua_State *state);
+char *verl_script_fragment(lua_State *state, int index);                     // a table or a text of TOML; malloc'ed
 
 // script_branch.c. The branch whose last batch is done; NULL: none is. It is taken back, and its function called, by
 // script_branch_end: 0, or -1 with why.
-script_branch_t *script_branch_due(script_t *self);
-int  script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error);
-void script_take_all_back(script_t *self);
+script_branch_t *verl_script_branch_due(script_t *self);
+int  verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *error);
+void verl_script_take_all_back(script_t *self);
 // Lets go of a batch that was held, unless something else of the script's still waits for it.
-int  script_let_go(script_t *self, int64_t batch, verl_error_t *error);
+int  verl_script_let_go(script_t *self, int64_t batch, verl_error_t *error);
 // script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.
-int  script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error);
-void script_say(const script_t *self, const char *text);                // on standard output, a line
+int  verl_script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument,
+                      verl_error_t *error);
+void verl_script_say(script_t *self, const char *text);      // a line, on standard output and in the run's log
 #endif

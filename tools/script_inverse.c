@@ -7,12 +7,12 @@
 #include "runtime/topology/value.h"
 
 typedef struct {
-    const char   *topology, *fragment;
-    verl_pool_t   pool;
+    const char *topology, *fragment;
+    verl_pool_t pool;
     verl_error_t *error;
-    verl_node_t  *before, *change;
-    verl_node_t  *unset;                    // an array of paths
-    verl_node_t  *back;                     // what is set again
+    verl_node_t *before, *change;
+    verl_node_t *unset; // an array of paths
+    verl_node_t *back;  // what is set again
 } s_inverse_t;
 
 static verl_node_t *
@@ -230,7 +230,7 @@ s_work(void *argument)
 
 typedef struct {
     s_inverse_t *inverse;
-    FILE        *out;
+    FILE *out;
 } s_printing_t;
 
 static void

@@ -1,5 +1,5 @@
-// script_talk.c: how a script asks its run for something. While it waits for an answer, the steps that are told meanwhile
-// are kept for later; a signal, or the end of the run, ends every wait.
+// script_talk.c: how a script asks its run for something. While it waits for an answer, the steps that are told are kept
+// for later; a signal, or the end of the run, ends every wait.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -10,11 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zmq.h>
+#include "runtime/base/clock.h"
 #include "tools/script_impl.h"
 
-#define S_LINES_MOST  100000                // steps that wait to be looked at
+#define S_LINES_MOST  100000 // steps that wait to be looked at
 #define S_HOLD_TRIES  12
-#define S_START_TRIES 15                    // of two seconds: for a run that is just starting
+#define S_SILENCE     (10 * VERL_S) // an open question hears of its run each second: it was forgotten
+#define S_START_TRIES 15 // of two seconds: for a run that is just starting
 
 // Steps that were told; the client's own end where the run's is.
 static void
@@ -42,6 +44,10 @@ s_poll(script_t *self, bool answers)
     };
     struct signalfd_siginfo info;
     zmq_poll(items, answers ? 4 : 3, 1000);
+    if (items[0].revents)
+        self->watch_heard = verl_now();
+    if (items[3].revents)
+        self->change_heard = verl_now();
     if (items[2].revents && read(self->signal_fd, &info, sizeof info) > 0) {
         self->ended = self->ended || info.ssi_signo == SIGUSR1;
         self->interrupted = true;
@@ -49,19 +55,56 @@ s_poll(script_t *self, bool answers)
     s_pump(self);
 }
 
+// Asks to be told of each step from now on.
+static int
+s_subscribe(script_t *self, verl_error_t *error)
+{
+    json_t *answer = verl_client_ask(self->watch, json_pack("{s:s}", "do", "steps"), 30000, error);
+    const char *refusal = answer ? verl_client_refusal(answer) : NULL;
+    int64_t done = json_integer_value(json_object_get(answer, "done"));
+    if (refusal)
+        verl_error_set(error, "%s", refusal);
+    else if (answer && done != self->done) { // nothing of them is known, or they are done again
+        self->done = done;
+        self->history_count = 0;
+        json_array_clear(self->lines);
+    }
+    json_decref(answer);
+    self->watch_heard = verl_now();
+    return answer && !refusal ? 0 : -1;
+}
+
+// The run went back to a checkpoint, and has forgotten who asked it: what it made of the topology it makes again itself,
+// and what is still to come is held again.
+static void
+s_subscribe_again(script_t *self)
+{
+    verl_error_t ignored = { "" };
+    if (s_subscribe(self, &ignored) != 0)
+        return;
+    for (const script_moment_t *moment = self->moments; moment; moment = moment->next)
+        verl_script_hold(self, moment->batch, &ignored);
+    for (const script_branch_t *branch = self->branches; branch; branch = branch->next)
+        if (!branch->over)
+            verl_script_hold(self, branch->until, &ignored);
+}
+
 void
-script_wait(script_t *self)
+verl_script_wait(script_t *self)
 {
     s_pump(self);
     if (json_array_size(self->lines) == 0 && !self->ended && !self->interrupted)
         s_poll(self, false);
+    if (verl_now() - self->watch_heard > S_SILENCE && !self->ended && !self->interrupted)
+        s_subscribe_again(self);
 }
 
 json_t *
-script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
+verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
 {
     verl_error_t why = { "" };
     json_t *answer = verl_client_ask(self->change, request, 0, &why);
+    self->change_heard = verl_now();
     for (;;) {
         if (answer && (first || !verl_client_more(answer)))
             break;
@@ -73,6 +116,10 @@ script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
         }
         if (!answer && self->interrupted) {
             verl_error_set(error, "interrupted");
+            return NULL;
+        }
+        if (!answer && verl_now() - self->change_heard > S_SILENCE) {
+            verl_error_set(error, "the run has forgotten what it was asked: it went back to a checkpoint");
             return NULL;
         }
         if (!answer)
@@ -89,33 +136,35 @@ script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
 }
 
 int
-script_hold(script_t *self, int64_t batch, verl_error_t *error)
+verl_script_hold(script_t *self, int64_t batch, verl_error_t *error)
 {
-    json_t *answer = script_ask(self, json_pack("{s:s, s:I}", "do", "hold", "batch", (json_int_t) batch), true, error);
+    json_t *answer =
+        verl_script_ask(self, json_pack("{s:s, s:I}", "do", "hold", "batch", (json_int_t) batch), true, error);
     json_decref(answer);
     return answer ? 0 : -1;
 }
 
 int
-script_release(script_t *self, int64_t batch, verl_error_t *error)
+verl_script_release(script_t *self, int64_t batch, verl_error_t *error)
 {
-    json_t *answer = script_ask(self, json_pack("{s:s, s:I}", "do", "release", "batch", (json_int_t) batch), false, error);
+    json_t *answer =
+        verl_script_ask(self, json_pack("{s:s, s:I}", "do", "release", "batch", (json_int_t) batch), false, error);
     json_decref(answer);
     return answer ? 0 : -1;
 }
 
 int64_t
-script_hold_next(script_t *self, verl_error_t *error)
+verl_script_hold_next(script_t *self, verl_error_t *error)
 {
     int64_t ahead = 1;
     for (int i = 0; i < S_HOLD_TRIES; i++, ahead *= 2) {
         verl_error_t why = { "" };
-        json_t *answer = script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
+        json_t *answer = verl_script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
         if (!answer)
             return -1;
         int64_t batch = json_integer_value(json_object_get(answer, "granted")) + ahead;
         json_decref(answer);
-        if (script_hold(self, batch, &why) == 0)
+        if (verl_script_hold(self, batch, &why) == 0)
             return batch;
         if (self->ended || self->interrupted || i + 1 == S_HOLD_TRIES)
             verl_error_set(error, "%s", why.text);
@@ -146,7 +195,7 @@ s_choose(script_t *self, const script_change_t *change, const char **ret_fragmen
 {
     for (int i = 0; i < change->ways; i++) {
         verl_error_t why = { "" };
-        json_t *answer = script_ask(self, s_request(self, change, change->fragments[i], true), false, &why);
+        json_t *answer = verl_script_ask(self, s_request(self, change, change->fragments[i], true), false, &why);
         if (answer) {
             bool empty = json_is_true(json_object_get(json_object_get(answer, "difference"), "empty"));
             *ret_fragment = change->fragments[i];
@@ -161,14 +210,14 @@ s_choose(script_t *self, const script_change_t *change, const char **ret_fragmen
 }
 
 int
-script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
-             verl_error_t *error)
+verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+                  verl_error_t *error)
 {
     const char *fragment = NULL;
     int chosen = s_choose(self, change, &fragment, error);
     if (chosen <= 0)
         return chosen;
-    json_t *answer = script_ask(self, s_request(self, change, fragment, false), false, error);
+    json_t *answer = verl_script_ask(self, s_request(self, change, fragment, false), false, error);
     if (!answer)
         return -1;
     *ret_revision = json_integer_value(json_object_get(answer, "revision"));
@@ -197,10 +246,10 @@ s_slurp(const char *path)
 }
 
 char *
-script_topology(script_t *self, verl_error_t *error)
+verl_script_topology(script_t *self, verl_error_t *error)
 {
     char path[4400];
-    json_t *answer = script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
+    json_t *answer = verl_script_ask(self, json_pack("{s:s}", "do", "list"), false, error);
     if (!answer)
         return NULL;
     const json_t *revisions = json_object_get(answer, "revisions");
@@ -229,7 +278,7 @@ s_catch(void)
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGUSR1);           // of a run that is over, to its own script
+    sigaddset(&signals, SIGUSR1); // of a run that is over, to its own script
     sigprocmask(SIG_BLOCK, &signals, NULL);
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
@@ -250,7 +299,7 @@ s_open(const char *run_directory, bool change, verl_error_t *error)
 }
 
 int
-script_open(script_t *self, const char *run_directory, verl_error_t *error)
+verl_script_open(script_t *self, const char *run_directory, verl_error_t *error)
 {
     self->signal_fd = s_catch();
     self->own = getenv("VERL_SCRIPT_OF_RUN") != NULL;
@@ -259,22 +308,11 @@ script_open(script_t *self, const char *run_directory, verl_error_t *error)
     self->watch = self->change ? s_open(verl_client_directory(self->change), false, error) : NULL;
     if (!self->watch || !self->lines || self->signal_fd < 0)
         return verl_error_set(error, "no memory or descriptors for a script");
-    json_t *answer = verl_client_ask(self->watch, json_pack("{s:s}", "do", "steps"), 30000, error);
-    if (!answer)
-        return -1;
-    const char *refusal = verl_client_refusal(answer);
-    if (refusal)
-        verl_error_set(error, "%s", refusal);
-    const json_t *step = json_object_get(answer, "step");
-    self->done = step ? json_integer_value(step) : json_integer_value(json_object_get(answer, "done"));
-    if (step)
-        json_array_append(self->lines, answer);
-    json_decref(answer);
-    return error->text[0] ? -1 : 0;
+    return s_subscribe(self, error);
 }
 
 void
-script_close(script_t *self)
+verl_script_close(script_t *self)
 {
     verl_client_close(&self->watch);
     verl_client_close(&self->change);

@@ -12,8 +12,8 @@
 
 typedef struct {
     lua_State *state;
-    int        pieces;                      // the table that they are in
-    char       path[S_PATH];                // of the key that is written
+    int pieces;        // the table that they are in
+    char path[S_PATH]; // of the key that is written
 } s_writer_t;
 
 // Takes the text on top.
@@ -131,8 +131,7 @@ s_enter(s_writer_t *self, const char *key)
     return length;
 }
 
-static void
-s_put_value(s_writer_t *self, int index, int depth);
+static void s_put_value(s_writer_t *self, int index, int depth);
 
 static void
 s_put_array(s_writer_t *self, int index, lua_Integer count, int depth)

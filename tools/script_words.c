@@ -9,13 +9,13 @@
 #define S_BATCH_MOST INT64_C(1000000000000)
 
 script_t *
-script_of(lua_State *state)
+verl_script_of(lua_State *state)
 {
     return verl_lua_of(state)->context;
 }
 
 void
-script_place(lua_State *state, char *place, size_t size)
+verl_script_place(lua_State *state, char *place, size_t size)
 {
     lua_Debug frame;
     snprintf(place, size, "%s", verl_lua_of(state)->name);
@@ -49,22 +49,22 @@ s_batch(lua_State *state, int index, const char *what, int64_t least)
 static int
 s_at_step(lua_State *state)
 {
-    script_t *self = script_of(state);
+    script_t *self = verl_script_of(state);
     verl_error_t error = { "" };
     int64_t batch = s_batch(state, 1, "at_step", 0);
     luaL_checktype(state, 2, LUA_TFUNCTION);
-    if (self->own && batch < self->done) {  // a run that was resumed: what it changed is in its topology
-        script_say(self, lua_pushfstring(state, "step %I is past: at_step is left out", (lua_Integer) batch));
+    if (self->own && batch < self->done) { // a run that was resumed: what it changed is in its topology
+        verl_script_say(self, lua_pushfstring(state, "step %I is past: at_step is left out", (lua_Integer) batch));
         return 0;
     }
-    if (script_hold(self, batch, &error) != 0)
+    if (verl_script_hold(self, batch, &error) != 0)
         return s_raise(state, &error);
     lua_settop(state, 2);
     int function = luaL_ref(state, LUA_REGISTRYINDEX);
     script_moment_t *moment = calloc(1, sizeof *moment), **link = &self->moments;
     if (!moment)
         return luaL_error(state, "no memory");
-    *moment = (script_moment_t) { .batch = batch, .function = function };
+    *moment = (script_moment_t){ .batch = batch, .function = function };
     while (*link && (*link)->batch <= batch)
         link = &(*link)->next;
     moment->next = *link;
@@ -75,13 +75,13 @@ s_at_step(lua_State *state)
 static int
 s_add_watch(lua_State *state, verl_condition_tree_t *condition, int64_t period, bool again)
 {
-    script_t *self = script_of(state);
+    script_t *self = verl_script_of(state);
     script_watch_t *watch = calloc(1, sizeof *watch), **link = &self->watches;
     if (!watch) {
         verl_condition_destroy(&condition);
         return luaL_error(state, "no memory");
     }
-    *watch = (script_watch_t) { .condition = condition, .period = period, .again = again, .function = LUA_NOREF };
+    *watch = (script_watch_t){ .condition = condition, .period = period, .again = again, .function = LUA_NOREF };
     while (*link)
         link = &(*link)->next;
     *link = watch;
@@ -120,15 +120,17 @@ s_every(lua_State *state)
 // Changes
 
 char *
-script_fragment(lua_State *state, int index)
+verl_script_fragment(lua_State *state, int index)
 {
     if (lua_type(state, index) == LUA_TTABLE)
         verl_script_push_toml(state, index);
     else if (lua_type(state, index) == LUA_TSTRING)
         lua_pushvalue(state, index);
     else
-        luaL_error(state, "a change is %s: a table, { stage = { update = { lr = 5e-6 } } }, or a text of TOML would be "
-                          "right", luaL_typename(state, index));
+        luaL_error(state,
+                   "a change is %s: a table, { stage = { update = { lr = 5e-6 } } }, or a text of TOML would be "
+                   "right",
+                   luaL_typename(state, index));
     char *text = strdup(lua_tostring(state, -1));
     if (!text)
         luaL_error(state, "no memory");
@@ -140,12 +142,12 @@ script_fragment(lua_State *state, int index)
 static int
 s_make(lua_State *state, script_change_t *change)
 {
-    script_t *self = script_of(state);
+    script_t *self = verl_script_of(state);
     verl_error_t error = { "" };
     int64_t revision = 0, first = 0;
     change->at = self->at;
-    script_place(state, change->place, sizeof change->place);
-    int made = script_apply(self, change, &revision, &first, &error);
+    verl_script_place(state, change->place, sizeof change->place);
+    int made = verl_script_apply(self, change, &revision, &first, &error);
     for (int i = 0; i < change->ways; i++)
         free(change->fragments[i]);
     if (made < 0)
@@ -161,7 +163,7 @@ static int
 s_apply(lua_State *state)
 {
     script_change_t change = { .ways = 1 };
-    change.fragments[0] = script_fragment(state, 2);
+    change.fragments[0] = verl_script_fragment(state, 2);
     return s_make(state, &change);
 }
 
@@ -182,7 +184,7 @@ s_set(lua_State *state)
         return luaL_error(state, "run:set is given a table: run:apply{ … } would be right");
     verl_script_push_toml(state, -1);
     lua_pushfstring(state, "%s%s", path, lua_tostring(state, -1) + 1);
-    change.fragments[0] = script_fragment(state, -1);
+    change.fragments[0] = verl_script_fragment(state, -1);
     return s_make(state, &change);
 }
 
@@ -244,7 +246,8 @@ s_remove(lua_State *state)
     script_change_t change = { 0 };
     const char *name = s_name(state, "remove");
     char *text[2] = { NULL, NULL };
-    if (asprintf(&text[0], "unset = [\"stage.%s\"]\n", name) < 0 || asprintf(&text[1], "unset = [\"actor.%s\"]\n", name) < 0) {
+    if (asprintf(&text[0], "unset = [\"stage.%s\"]\n", name) < 0 ||
+        asprintf(&text[1], "unset = [\"actor.%s\"]\n", name) < 0) {
         free(text[0]);
         return luaL_error(state, "no memory");
     }
@@ -256,12 +259,12 @@ s_remove(lua_State *state)
 static int
 s_pause_or_resume(lua_State *state, const char *word)
 {
-    script_t *self = script_of(state);
+    script_t *self = verl_script_of(state);
     verl_error_t error = { "" };
     char who[128];
     snprintf(who, sizeof who, "script %s", self->name);
-    json_t *answer = script_ask(self, json_pack("{s:s, s:s, s:s}", "do", word, "name", s_name(state, word), "who", who),
-                                false, &error);
+    json_t *answer = verl_script_ask(
+        self, json_pack("{s:s, s:s, s:s}", "do", word, "name", s_name(state, word), "who", who), false, &error);
     json_decref(answer);
     return answer ? 0 : s_raise(state, &error);
 }
@@ -285,11 +288,11 @@ s_resume(lua_State *state)
 static int
 s_metric(lua_State *state)
 {
-    const script_t *self = script_of(state);
+    const script_t *self = verl_script_of(state);
     const char *name = luaL_checkstring(state, 2);
     int64_t steps = lua_isnoneornil(state, 3) ? 1 : s_batch(state, 3, "run:metric", 1);
     double value;
-    if (script_mean(self, name, self->done - steps, self->done - 1, &value))
+    if (verl_script_mean(self, name, self->done - steps, self->done - 1, &value))
         lua_pushnumber(state, value);
     else
         lua_pushnil(state);
@@ -300,7 +303,7 @@ s_metric(lua_State *state)
 static int
 s_step(lua_State *state)
 {
-    lua_pushinteger(state, script_of(state)->done - 1);
+    lua_pushinteger(state, verl_script_of(state)->done - 1);
     return 1;
 }
 
@@ -319,7 +322,7 @@ s_log_from(lua_State *state, int first)
         luaL_addvalue(&text);
     }
     luaL_pushresult(&text);
-    script_say(script_of(state), lua_tostring(state, -1));
+    verl_script_say(verl_script_of(state), lua_tostring(state, -1));
     return 0;
 }
 
@@ -341,10 +344,12 @@ s_print(lua_State *state)
 static void
 s_open_words(lua_State *state)
 {
-    static const luaL_Reg words[] = { { "apply", s_apply },   { "set", s_set },       { "swap", s_swap },
-                                      { "remove", s_remove }, { "pause", s_pause },   { "resume", s_resume },
-                                      { "metric", s_metric }, { "step", s_step },     { "log", s_log },
-                                      { "branch", script_branch }, { NULL, NULL } };
+    static const luaL_Reg words[] = { { "apply", s_apply },   { "set", s_set },
+                                      { "swap", s_swap },     { "remove", s_remove },
+                                      { "pause", s_pause },   { "resume", s_resume },
+                                      { "metric", s_metric }, { "step", s_step },
+                                      { "log", s_log },       { "branch", verl_script_branch },
+                                      { NULL, NULL } };
     lua_newtable(state);
     luaL_setfuncs(state, words, 0);
     lua_setglobal(state, "run");
@@ -355,7 +360,7 @@ s_open_words(lua_State *state)
 }
 
 int
-script_load(lua_State *state)
+verl_script_load(lua_State *state)
 {
     const script_t *self = lua_touserdata(state, 1);
     s_open_words(state);

@@ -18,6 +18,7 @@
 #include "tools/kinds.h"
 #include "tools/limits.h"
 #include "tools/rundir.h"
+#include "tools/script.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
 enum { MAX_SETS = 256 };
@@ -207,6 +208,24 @@ s_directory(const arguments_t *arguments, const verl_plan_t *plan, verl_rundir_t
            s_write_resolved(plan, rundir->path, error);
 }
 
+// The run with its own script beside it, where it has one.
+static int
+s_direct(verl_run_config_t *config, verl_run_result_t *result, verl_error_t *error)
+{
+    char inject[PATH_MAX + 16];
+    verl_script_child_t *script = NULL;
+    verl_error_t why = { "" };
+    const char *slash = strrchr(config->actor_program, '/');
+    snprintf(inject, sizeof inject, "%.*s/verl-inject", (int) (slash - config->actor_program), config->actor_program);
+    config->script = config->plan->script != NULL;
+    if (config->script && !(script = verl_script_start(config->run_directory, inject, config->plan->script, error)))
+        return -1;
+    int failed = verl_director_run(config, result, error);
+    if (verl_script_finish(&script, &why))
+        fprintf(stderr, "verl-run: the script of the run failed: %s\n", why.text);
+    return failed;
+}
+
 static int
 s_run(const arguments_t *arguments, verl_plan_t *plan)
 {
@@ -229,7 +248,7 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
                                  .signal_fd = s_signal_fd(), .watched = mode == VERL_DISPLAY_AUTO && isatty(1) };
     if (display)
         config.observer = verl_display_observer(display);
-    int failed = display ? verl_director_run(&config, &result, &error) : verl_error_set(&error, "out of memory");
+    int failed = display ? s_direct(&config, &result, &error) : verl_error_set(&error, "out of memory");
     verl_display_finish(display, &result, rundir.path, failed ? error.text : NULL);
     verl_display_destroy(&display);
     bool interrupted = result.interrupted;
@@ -261,7 +280,10 @@ main(int count, char **words)
     verl_plan_t *plan = verl_topology_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
     for (int i = 0; i < errors.count; i++)
         fprintf(stderr, "%s\n", errors.items[i]);
-    if (!plan)
+    bool script = plan && plan->script && verl_script_check(plan->script, &error);
+    if (script)
+        fprintf(stderr, "verl-run: [run] script: %s\n", error.text);
+    if (!plan || script)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)
         code = s_printed(verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE);

@@ -49,8 +49,10 @@ verl_lua_declare_stateless(verl_declaration_t *declaration, const void *state, c
 {
     verl_lua_spec_t spec;
     if (s_declare(declaration, state, options, &spec) && (spec.snapshot || spec.restore))
-        verl_declare_error(declaration, "file", "has a function `%s`, so it keeps state: kind = \"lua-state\" would be "
-                           "right", spec.snapshot ? "snapshot" : "restore");
+        verl_declare_error(declaration, "file",
+                           "has a function `%s`, so it keeps state: kind = \"lua-state\" would be "
+                           "right",
+                           spec.snapshot ? "snapshot" : "restore");
     return 0;
 }
 
@@ -61,7 +63,8 @@ verl_lua_declare_stateful(verl_declaration_t *declaration, const void *state, co
     verl_lua_spec_t spec;
     actor.keeps = true;
     if (s_declare(declaration, &actor, options, &spec) && !(spec.snapshot && spec.restore))
-        verl_declare_error(declaration, "file", "has no function `%s`, so its state could not be kept: snapshot() and "
+        verl_declare_error(declaration, "file",
+                           "has no function `%s`, so its state could not be kept: snapshot() and "
                            "restore(state), or kind = \"lua\", would be right",
                            spec.snapshot ? "restore" : "snapshot");
     return 0;
@@ -94,7 +97,8 @@ verl_lua_prepare(verl_stage_t *stage)
     if (pthread_mutex_init(&self->lock, NULL) != 0)
         return verl_fail(stage, "no lock for the stages of '%s'", self->file);
     self->locks = true;
-    self->lua = verl_lua_new(self->memory << 20, ((const verl_lua_work_t *) verl_stage_options(stage))->instructions, NULL);
+    self->lua =
+        verl_lua_new(self->memory << 20, ((const verl_lua_work_t *) verl_stage_options(stage))->instructions, NULL);
     if (!self->lua)
         return verl_fail(stage, "no memory for a sandbox of Lua");
     self->lua->memory_key = "memory";

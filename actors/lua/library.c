@@ -207,11 +207,11 @@ s_order(lua_State *state, const char *name, lua_CFunction function)
 void
 verl_lua_open_library(lua_State *state)
 {
-    static const luaL_Reg libraries[] = { { LUA_GNAME, luaopen_base },       { LUA_TABLIBNAME, luaopen_table },
+    static const luaL_Reg libraries[] = { { LUA_GNAME, luaopen_base },        { LUA_TABLIBNAME, luaopen_table },
                                           { LUA_STRLIBNAME, luaopen_string }, { LUA_MATHLIBNAME, luaopen_math },
                                           { LUA_UTF8LIBNAME, luaopen_utf8 },  { NULL, NULL } };
-    static const char *const base[] = { "dofile",  "load", "loadfile", "loadstring", "require",
-                                        "collectgarbage", "warn", "print", "_G", NULL };
+    static const char *const base[] = { "dofile",         "load", "loadfile", "loadstring", "require",
+                                        "collectgarbage", "warn", "print",    "_G",         NULL };
     static const char *const strings[] = { "dump", NULL };
     static const char *const maths[] = { "random", "randomseed", NULL };
     for (const luaL_Reg *library = libraries; library->name; library++) {

@@ -247,7 +247,9 @@ verl_lua_take_outputs(lua_State *state, verl_lua_call_t *call, int batch, int re
     call->rc = s_set_rows(state, call, result, out);
     int64_t rows = call->rc == 0 ? verl_batch_rows(call->out) : 0;
     for (int i = 0; i < entry->spec.gives_count && call->rc == 0; i++) {
-        s_taking_t taking = { .state = state, .call = call, .output = &entry->outputs[i], .index = out + 1, .rows = rows };
+        s_taking_t taking = {
+            .state = state, .call = call, .output = &entry->outputs[i], .index = out + 1, .rows = rows
+        };
         if (!result || lua_getfield(state, result, taking.output->name) == LUA_TNIL) {
             lua_settop(state, out);
             lua_getfield(state, out, taking.output->name);

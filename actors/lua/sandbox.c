@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define S_GRAIN   1000  // instructions between two looks at their number
-#define S_TICKS   10    // such looks between two ticks
+#define S_GRAIN   1000 // instructions between two looks at their number
+#define S_TICKS   10   // such looks between two ticks
 #define S_GLOBALS "verl.globals"
 
 verl_lua_t *
@@ -62,8 +62,7 @@ s_key(const char *key, const char *text)
 }
 
 // Count 1 from here on, so that whatever catches the error fails at its next instruction.
-static void
-s_exhaust(lua_State *state, verl_lua_t *self);
+static void s_exhaust(lua_State *state, verl_lua_t *self);
 
 static void
 s_count(lua_State *state, lua_Debug *frame)
@@ -101,8 +100,8 @@ verl_lua_charge(lua_State *state, int64_t instructions)
 {
     verl_lua_t *self = verl_lua_of(state);
     if (instructions > 0 && !self->exhausted)
-        self->instructions = instructions > INT64_MAX - self->instructions ? INT64_MAX
-                                                                            : self->instructions + instructions;
+        self->instructions =
+            instructions > INT64_MAX - self->instructions ? INT64_MAX : self->instructions + instructions;
     if (self->instructions > self->max_instructions)
         s_exhaust(state, self);
 }

@@ -36,8 +36,8 @@ verl_lua_t *verl_lua_new(int64_t max_bytes, int64_t max_instructions, void *cont
 void verl_lua_destroy(verl_lua_t **lua_p);
 
 // Runs a function protected, with `argument` as its only argument, a light userdata; the stack is as before when it
-// returns. Returns 0, or -1 with one sentence that begins with file:line where there is a line to name. Instructions are
-// counted from here.
+// returns. Returns 0, or -1 with one sentence that begins with file:line where there is a line to name. Instructions
+// are counted from here.
 int verl_lua_run(verl_lua_t *lua, lua_CFunction function, void *argument, char *error, size_t size);
 
 // Inside of verl_lua_run: reads a file and leaves its chunk as a function on the stack. Raises what is wrong.

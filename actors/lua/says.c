@@ -18,8 +18,10 @@ s_call(lua_State *state, const char *name)
 {
     verl_lua_call_t *call = verl_lua_call_of(state);
     if (!call || !call->in)
-        luaL_error(state, "`%s` is called while no batch is handled: inside of the function that handles one would be "
-                          "right", name);
+        luaL_error(state,
+                   "`%s` is called while no batch is handled: inside of the function that handles one would be "
+                   "right",
+                   name);
     return call;
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include "actors/lua/kind.h"
 
-#define S_ROOT "verl.root"                  // the file's table: what it returned, else its globals
-#define S_LOAD_INSTRUCTIONS 100000000       // for the file itself, where nothing but functions should be made
+#define S_ROOT              "verl.root" // the file's table: what it returned, else its globals
+#define S_LOAD_INSTRUCTIONS 100000000   // for the file itself, where nothing but functions should be made
 
 void
 verl_lua_set_options(lua_State *state, const verl_lua_work_t *work)
@@ -49,8 +49,9 @@ verl_lua_start(lua_State *state, const verl_lua_actor_t *actor, const verl_lua_w
                    verl_lua_of(state)->name, luaL_typename(state, -1));
     lua_setfield(state, LUA_REGISTRYINDEX, S_ROOT);
     if (!actor->keeps)
-        verl_lua_freeze(state, chunk, "a local in the function, or functions snapshot and restore in the file and kind "
-                                      "= \"lua-state\" in the topology,");
+        verl_lua_freeze(state, chunk,
+                        "a local in the function, or functions snapshot and restore in the file and kind "
+                        "= \"lua-state\" in the topology,");
     lua_pop(state, 1);
 }
 
@@ -133,8 +134,9 @@ s_check_needs(lua_State *state, const verl_lua_spec_t *spec)
     for (int i = 0; i < spec->needs_count; i++)
         for (int k = 0; taken[k]; k++)
             if (strcmp(spec->needs[i], taken[k]) == 0)
-                luaL_error(state, "%s: the need `%s` is what a batch has of its own: another name, and uses = { name = "
-                                  "\"%s\" } in the topology, would be right",
+                luaL_error(state,
+                           "%s: the need `%s` is what a batch has of its own: another name, and uses = { name = "
+                           "\"%s\" } in the topology, would be right",
                            verl_lua_of(state)->name, taken[k], taken[k]);
 }
 
@@ -152,8 +154,9 @@ s_read(lua_State *state)
     verl_lua_spec_t *spec = reading->spec;
     verl_lua_start(state, reading->actor, reading->work);
     if (!s_has(state, function))
-        return luaL_error(state, "%s has no function `%s`: `function %s(batch) … end` in it, or `function = \"…\"` in "
-                                 "the topology, would be right",
+        return luaL_error(state,
+                          "%s has no function `%s`: `function %s(batch) … end` in it, or `function = \"…\"` in "
+                          "the topology, would be right",
                           verl_lua_of(state)->name, function, function);
     s_push_columns_table(state, function);
     spec->needs_count = s_list(state, -1, "needs", spec->needs);
@@ -225,7 +228,7 @@ verl_lua_output_read(const char *text, verl_lua_output_t *ret_output, char *erro
         if (*c != ' ')
             plain[length++] = *c;
     plain[length] = '\0';
-    *ret_output = (verl_lua_output_t) { .dtype = VERL_F32, .width = 1 };
+    *ret_output = (verl_lua_output_t){ .dtype = VERL_F32, .width = 1 };
     size_t name = strcspn(plain, ":");
     memcpy(ret_output->name, plain, name);
     if (!plain[name])
@@ -237,7 +240,9 @@ verl_lua_output_read(const char *text, verl_lua_output_t *ret_output, char *erro
     ret_output->ragged = dtype == VERL_TEXT;
     if (dtype >= 0 && (dtype == VERL_TEXT ? !type[bytes] : s_shape(type + bytes, ret_output) == 0))
         return 0;
-    snprintf(error, size, "gives \"%s\", whose type cannot be read: \"%.*s:f32[n]\", \"%.*s:i32[n,*]\", \"%.*s:text\" "
-             "or the name alone would be right", text, (int) name, plain, (int) name, plain, (int) name, plain);
+    snprintf(error, size,
+             "gives \"%s\", whose type cannot be read: \"%.*s:f32[n]\", \"%.*s:i32[n,*]\", \"%.*s:text\" "
+             "or the name alone would be right",
+             text, (int) name, plain, (int) name, plain, (int) name, plain);
     return -1;
 }

@@ -17,8 +17,8 @@
 #define S_DEPTH 60
 
 typedef struct {
-    FILE *file;                             // that is written
-    const char *text;                       // that was read
+    FILE *file;       // that is written
+    const char *text; // that was read
     size_t bytes;
 } s_state_t;
 
@@ -72,8 +72,10 @@ s_write(lua_State *state, FILE *file, int index, int depth)
     case LUA_TTABLE:
         break;
     default:
-        luaL_error(state, "%s: snapshot() returns %s in its state: booleans, numbers, texts and tables of them would be "
-                          "right", verl_lua_of(state)->name, luaL_typename(state, index));
+        luaL_error(state,
+                   "%s: snapshot() returns %s in its state: booleans, numbers, texts and tables of them would be "
+                   "right",
+                   verl_lua_of(state)->name, luaL_typename(state, index));
     }
     if (depth == S_DEPTH)
         luaL_error(state, "%s: snapshot() returns tables more than %d deep, or one inside of itself",

@@ -1,18 +1,18 @@
 // views.c: a batch as Lua sees it: rows, step, first_row, out, and its columns, which are read where they lie.
 //
-// A view is a window into the runtime's memory. Invariant: it is read only while the call goes on for which it was made;
+// A view is a window into the runtime's memory. Invariant: it is read only while the call that it was made for goes on;
 // later uses raise an error, since the memory may be another's.
 #include <string.h>
 #include "actors/lua/kind.h"
 
 #define S_VIEW   "verl.view"
-#define S_SERIAL "verl.serial"              // of the call that goes on
+#define S_SERIAL "verl.serial" // of the call that goes on
 
 typedef struct {
     lua_Integer serial;
     const verl_column_t *column; // a whole column, by rows; NULL: count elements from data on
     const char *data;
-    int64_t count, width;        // elements of a position
+    int64_t count, width; // elements of a position
     verl_dtype_t dtype;
 } s_view_t;
 
@@ -36,7 +36,7 @@ static s_view_t *
 s_push_view(lua_State *state)
 {
     s_view_t *view = lua_newuserdatauv(state, sizeof *view, 0);
-    *view = (s_view_t) { .serial = s_serial(state) };
+    *view = (s_view_t){ .serial = s_serial(state) };
     luaL_setmetatable(state, S_VIEW);
     return view;
 }
@@ -167,8 +167,11 @@ s_pairs(lua_State *state)
 static void
 s_open(lua_State *state)
 {
-    static const luaL_Reg methods[] = { { "__index", s_index }, { "__len", s_length },  { "__newindex", s_refuse_write },
-                                        { "__pairs", s_pairs }, { NULL, NULL } };
+    static const luaL_Reg methods[] = { { "__index", s_index },
+                                        { "__len", s_length },
+                                        { "__newindex", s_refuse_write },
+                                        { "__pairs", s_pairs },
+                                        { NULL, NULL } };
     if (luaL_newmetatable(state, S_VIEW)) {
         luaL_setfuncs(state, methods, 0);
         lua_pushboolean(state, 0);

@@ -182,11 +182,16 @@ s_list(director_t *self, const verl_control_request_t *request)
                                   (json_int_t) verl_ledger_done(self->ledger)), true);
 }
 
-// The script of the run has registered what it waits for: the first permit may be given.
+// A script says something ("log"), or that it has ended; or that it has registered what it waits for, "ready": the first
+// permit of a run with a script of its own may be given. A script that has ended holds it no longer either.
 static void
 s_script(director_t *self, const verl_control_request_t *request)
 {
-    self->script_ready = true;
+    const char *state = json_string_value(json_object_get(request->body, "state"));
+    const char *text = json_string_value(json_object_get(request->body, "text"));
+    if (text)
+        verl_say(self, "%s", text);
+    self->script_ready |= !state || strcmp(state, "log") != 0;
     verl_control_answer(self->control, request->token, json_pack("{s:b}", "ready", true), true);
     verl_advance(self);
 }

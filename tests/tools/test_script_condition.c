@@ -8,7 +8,10 @@ static bool
 s_lookup(void *context, const char *name, double *ret_value)
 {
     (void) context;
-    static const struct { const char *name; double value; } metrics[] = {
+    static const struct {
+        const char *name;
+        double value;
+    } metrics[] = {
         { "actor/ppo_kl", 0.2 }, { "val-core/addition/mean@1", 0.5 }, { "step", 7 }, { "odd", NAN }, { "not", 1 },
     };
     for (size_t i = 0; i < sizeof metrics / sizeof *metrics; i++)
@@ -34,7 +37,8 @@ s_true(const char *text)
 Test(condition, comparisons)
 {
     cr_assert(s_true("actor/ppo_kl > 0.1") && !s_true("actor/ppo_kl > 0.2") && s_true("actor/ppo_kl >= 0.2"));
-    cr_assert(s_true("0.1<actor/ppo_kl") && s_true("actor/ppo_kl <= 2e-1") && s_true("step == 7") && s_true("step != 8"));
+    cr_assert(s_true("0.1<actor/ppo_kl") && s_true("actor/ppo_kl <= 2e-1") && s_true("step == 7") &&
+              s_true("step != 8"));
     cr_assert(s_true("val-core/addition/mean@1 < step") && s_true("actor/ppo_kl > -1"));
 }
 
@@ -56,9 +60,17 @@ Test(condition, what_is_unknown_makes_nothing_true)
 Test(condition, what_cannot_be_read_is_named_with_its_place)
 {
     static const char *const texts[][2] = {
-        { "", "ends too early" }, { "step", "one of >" }, { "step >", "ends too early" }, { "step > 1 then", "\"then\"" },
-        { "(step > 1", "`)`" }, { "step > > 1", "character 8" }, { "step = 1", "one of >" }, { "and", "one of >" },
-        { "step > 1 or", "ends too early" }, { "not", "ends too early" }, { "step > \"x\"", "a number or the name" },
+        { "", "ends too early" },
+        { "step", "one of >" },
+        { "step >", "ends too early" },
+        { "step > 1 then", "\"then\"" },
+        { "(step > 1", "`)`" },
+        { "step > > 1", "character 8" },
+        { "step = 1", "one of >" },
+        { "and", "one of >" },
+        { "step > 1 or", "ends too early" },
+        { "not", "ends too early" },
+        { "step > \"x\"", "a number or the name" },
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         verl_error_t error = { "" };

@@ -14,7 +14,8 @@ static const char s_topology[] =
     "[run]\nname = \"inverse\"\nsteps = 20\nmax_in_flight = 4\nmax_bytes = 1048576\n"
     "[actor.rows]\nkind = \"synthetic\"\n[stage.rows]\nactor = \"rows\"\ndoes = \"work\"\nrows = 4\n"
     "[actor.middle]\nkind = \"synthetic\"\n"
-    "[stage.middle]\nactor = \"middle\"\ndoes = \"work\"\ndepends_on = [\"rows\"]\nbusy_ms = 2.0\nas = { payload = \"middle\" }\n"
+    "[stage.middle]\nactor = \"middle\"\ndoes = \"work\"\ndepends_on = [\"rows\"]\nbusy_ms = 2.0\nas = { payload = "
+    "\"middle\" }\n"
     "[actor.last]\nkind = \"synthetic\"\n[stage.last]\nactor = \"last\"\ndoes = \"work\"\ndepends_on = [\"middle\"]\n";
 
 static void
@@ -31,8 +32,8 @@ static verl_plan_t *
 s_plan(const char *text, const char *fragment)
 {
     verl_topology_errors_t errors;
-    verl_plan_t *plan = verl_topology_load_change(text, strlen(text), S_PATH, fragment, strlen(fragment), "fragment",
-                                                  &errors);
+    verl_plan_t *plan =
+        verl_topology_load_change(text, strlen(text), S_PATH, fragment, strlen(fragment), "fragment", &errors);
     cr_assert(plan, "%s\n%s", fragment, errors.count ? errors.items[0] : "");
     return plan;
 }

@@ -42,8 +42,10 @@ s_is(const char *lua, const char *toml)
 Test(script_toml, sections_are_merged_and_what_is_below_them_stands_in_a_line)
 {
     s_is("return { actor = { critic2 = { kind = 'critic', model = 'models/small' } },\n"
-         "  stage = { values2 = { actor = 'critic2', does = 'values', depends_on = { 'generate' }, as = { values = 'values2' } },\n"
-         "            advantage = { scores = { score = 1.0, other = 0.2 } } }, run = { steps = 5 }, unset = { 'stage.x' } }",
+         "  stage = { values2 = { actor = 'critic2', does = 'values', depends_on = { 'generate' }, as = { values = "
+         "'values2' } },\n"
+         "            advantage = { scores = { score = 1.0, other = 0.2 } } }, run = { steps = 5 }, unset = { "
+         "'stage.x' } }",
          "unset = [\"stage.x\"]\n"
          "[actor.critic2]\nkind = \"critic\"\nmodel = \"models/small\"\n"
          "[run]\nsteps = 5\n"

@@ -34,7 +34,7 @@ typedef struct lua_stage {
     lua_file_t file;
     char options[256];
     rig_t rig;
-    int prepared;                           // what prepare returned; why is in rig.failure
+    int prepared; // what prepare returned; why is in rig.failure
 } lua_stage_t;
 
 // A stage of `kind` whose file is `text`; options of the work as TOML.
@@ -59,11 +59,11 @@ static inline verl_batch_t *
 lua_batch(int64_t id)
 {
     verl_batch_t *made = rig_made(id, 2);
-    rig_add_texts(made, "response", (const char *[]) { "four", "a longer one" });
-    rig_add_texts(made, "answer", (const char *[]) { "four", "five" });
-    rig_add_ragged(made, "response_ids", VERL_I32, (int64_t[]) { 1, 3 }, (int32_t[]) { 7, -8, 9, 2147483647 });
-    rig_add_reals(made, "score", (float[]) { 0.25F, -1.5F });
-    rig_add_integers(made, "id", (int64_t[]) { 5, INT64_MIN });
+    rig_add_texts(made, "response", (const char *[]){ "four", "a longer one" });
+    rig_add_texts(made, "answer", (const char *[]){ "four", "five" });
+    rig_add_ragged(made, "response_ids", VERL_I32, (int64_t[]){ 1, 3 }, (int32_t[]){ 7, -8, 9, 2147483647 });
+    rig_add_reals(made, "score", (float[]){ 0.25F, -1.5F });
+    rig_add_integers(made, "id", (int64_t[]){ 5, INT64_MIN });
     return made;
 }
 #endif

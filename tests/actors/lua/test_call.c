@@ -41,10 +41,12 @@ s_score(const verl_batch_t *out, int64_t row)
 Test(lua_call, a_reward_that_is_returned)
 {
     lua_stage_t stage;
-    const verl_batch_t *out = s_run(&stage, "needs = { 'response', 'answer' }\ngives = { 'score' }\n"
-                                            "function score(batch)\n  local s = {}\n"
-                                            "  for i = 1, batch.rows do s[i] = batch.response[i] == batch.answer[i] end\n"
-                                            "  return { score = s }\nend\n", "");
+    const verl_batch_t *out = s_run(&stage,
+                                    "needs = { 'response', 'answer' }\ngives = { 'score' }\n"
+                                    "function score(batch)\n  local s = {}\n"
+                                    "  for i = 1, batch.rows do s[i] = batch.response[i] == batch.answer[i] end\n"
+                                    "  return { score = s }\nend\n",
+                                    "");
     cr_assert_eq(s_score(out, 0), 1);
     cr_assert_eq(s_score(out, 1), 0);
     lua_stage_close(&stage);
@@ -53,10 +55,12 @@ Test(lua_call, a_reward_that_is_returned)
 Test(lua_call, a_table_that_the_file_returns_and_a_score_written_to_out)
 {
     lua_stage_t stage;
-    const verl_batch_t *out = s_run(&stage, "return { needs = { 'response_ids', 'score' }, gives = { 'score' },\n"
-                                            "  length = function(batch)\n    for i, ids in ipairs(batch.response_ids) do\n"
-                                            "      batch.out.score[i] = batch.score[i] - options.weight * #ids\n    end\n"
-                                            "  end }\n", "function = \"length\"\noptions = { weight = 0.5 }\n");
+    const verl_batch_t *out = s_run(&stage,
+                                    "return { needs = { 'response_ids', 'score' }, gives = { 'score' },\n"
+                                    "  length = function(batch)\n    for i, ids in ipairs(batch.response_ids) do\n"
+                                    "      batch.out.score[i] = batch.score[i] - options.weight * #ids\n    end\n"
+                                    "  end }\n",
+                                    "function = \"length\"\noptions = { weight = 0.5 }\n");
     cr_assert_float_eq(s_score(out, 0), -0.25, 1e-6);
     cr_assert_float_eq(s_score(out, 1), -3.0, 1e-6);
     lua_stage_close(&stage);
@@ -65,15 +69,17 @@ Test(lua_call, a_table_that_the_file_returns_and_a_score_written_to_out)
 Test(lua_call, every_type_that_is_read)
 {
     lua_stage_t stage;
-    s_run(&stage, "needs = { 'response_ids', 'id', 'score', 'response', 'absent?' }\ngives = { 'score' }\n"
-                  "function score(batch)\n  assert(#batch.response_ids == 2 and #batch.response_ids[2] == 3)\n"
-                  "  assert(batch.response_ids[2][1] == -8 and batch.response_ids[2][3] == 2147483647)\n"
-                  "  assert(batch.response_ids[2][4] == nil and batch.response_ids[3] == nil)\n"
-                  "  assert(math.type(batch.id[2]) == 'integer' and batch.id[2] == math.mininteger)\n"
-                  "  assert(batch.score[1] == 0.25 and batch.response[2] == 'a longer one')\n"
-                  "  assert(batch.absent == nil and batch.step == 3 and batch.first_row == 0)\n"
-                  "  assert(table.concat({ table.unpack(batch.response_ids[2]) }, ' ') == '-8 9 2147483647')\n"
-                  "  return { score = batch.score }\nend\n", "");
+    s_run(&stage,
+          "needs = { 'response_ids', 'id', 'score', 'response', 'absent?' }\ngives = { 'score' }\n"
+          "function score(batch)\n  assert(#batch.response_ids == 2 and #batch.response_ids[2] == 3)\n"
+          "  assert(batch.response_ids[2][1] == -8 and batch.response_ids[2][3] == 2147483647)\n"
+          "  assert(batch.response_ids[2][4] == nil and batch.response_ids[3] == nil)\n"
+          "  assert(math.type(batch.id[2]) == 'integer' and batch.id[2] == math.mininteger)\n"
+          "  assert(batch.score[1] == 0.25 and batch.response[2] == 'a longer one')\n"
+          "  assert(batch.absent == nil and batch.step == 3 and batch.first_row == 0)\n"
+          "  assert(table.concat({ table.unpack(batch.response_ids[2]) }, ' ') == '-8 9 2147483647')\n"
+          "  return { score = batch.score }\nend\n",
+          "");
     cr_assert_eq(s_score(stage.rig.out, 1), -1.5F);
     lua_stage_close(&stage);
 }
@@ -82,12 +88,14 @@ Test(lua_call, every_type_that_is_given)
 {
     lua_stage_t stage;
     const verl_batch_t *out =
-        s_run(&stage, "needs = { 'response' }\n"
-                      "gives = { 'a:f32[n,*]', 'b:i32[n,*]', 'c:text', 'd:i64[n]', 'e:u8[n]', 'f:f32[n,2]', 'g:bf16[n]',\n"
-                      "          'h:i32[n,*,2]' }\n"
-                      "function score(batch)\n  return { a = { {}, { 0.5, 1 } }, b = { { 1, -2 }, { 3.0 } },\n"
-                      "    c = { 'x\\0y', '' }, d = { 1, math.maxinteger }, e = { true, 255 },\n"
-                      "    f = { { 1, 2 }, { 3, 4 } }, g = { 1, 3.14159 }, h = { { { 1, 2 } }, {} } }\nend\n", "");
+        s_run(&stage,
+              "needs = { 'response' }\n"
+              "gives = { 'a:f32[n,*]', 'b:i32[n,*]', 'c:text', 'd:i64[n]', 'e:u8[n]', 'f:f32[n,2]', 'g:bf16[n]',\n"
+              "          'h:i32[n,*,2]' }\n"
+              "function score(batch)\n  return { a = { {}, { 0.5, 1 } }, b = { { 1, -2 }, { 3.0 } },\n"
+              "    c = { 'x\\0y', '' }, d = { 1, math.maxinteger }, e = { true, 255 },\n"
+              "    f = { { 1, 2 }, { 3, 4 } }, g = { 1, 3.14159 }, h = { { { 1, 2 } }, {} } }\nend\n",
+              "");
     const verl_column_t *column = verl_batch_column(out, "a");
     cr_assert(column->ragged && verl_column_length(column, 0) == 0 && verl_column_f32(column, 1)[0] == 0.5F);
     column = verl_batch_column(out, "b");
@@ -97,7 +105,8 @@ Test(lua_call, every_type_that_is_given)
     const char *text = verl_column_text(verl_batch_column(out, "c"), 0, &bytes);
     cr_assert(bytes == 3 && memcmp(text, "x\0y", 3) == 0);
     cr_assert_eq(*verl_column_i64(verl_batch_column(out, "d"), 1), INT64_MAX);
-    cr_assert(*verl_column_u8(verl_batch_column(out, "e"), 0) == 1 && *verl_column_u8(verl_batch_column(out, "e"), 1) == 255);
+    cr_assert(*verl_column_u8(verl_batch_column(out, "e"), 0) == 1 &&
+              *verl_column_u8(verl_batch_column(out, "e"), 1) == 255);
     cr_assert(verl_column_f32(verl_batch_column(out, "f"), 1)[1] == 4);
     cr_assert_eq(((const uint16_t *) verl_column_at(verl_batch_column(out, "g"), 1))[0], 0x4049);
     column = verl_batch_column(out, "h");
@@ -108,10 +117,12 @@ Test(lua_call, every_type_that_is_given)
 Test(lua_call, metrics_samples_and_the_log)
 {
     lua_stage_t stage;
-    s_run(&stage, "needs = { 'response', 'score' }\nfunction score(batch)\n  for i = 1, batch.rows do\n"
-                  "    metric('reward/length', #batch.response[i])\n    metric('reward/length/max', #batch.response[i])\n"
-                  "    metric('reward/weighted', i, i)\n  end\n"
-                  "  sample('2+2', batch.response[1], batch.score[1])\n  log('rows', batch.rows)\n  print(nil)\nend\n", "");
+    s_run(&stage,
+          "needs = { 'response', 'score' }\nfunction score(batch)\n  for i = 1, batch.rows do\n"
+          "    metric('reward/length', #batch.response[i])\n    metric('reward/length/max', #batch.response[i])\n"
+          "    metric('reward/weighted', i, i)\n  end\n"
+          "  sample('2+2', batch.response[1], batch.score[1])\n  log('rows', batch.rows)\n  print(nil)\nend\n",
+          "");
     cr_assert_float_eq(rig_metric(&stage.rig, "reward/length"), 8, 1e-12);
     cr_assert_float_eq(rig_metric(&stage.rig, "reward/length/max"), 12, 1e-12);
     cr_assert_float_eq(rig_metric(&stage.rig, "reward/weighted"), 5.0 / 3, 1e-12);
@@ -143,8 +154,10 @@ Test(lua_call, random_numbers_are_of_the_row_not_of_when)
 Test(lua_call, a_source_makes_its_rows)
 {
     lua_stage_t stage;
-    lua_stage_open(&stage, "lua", "gives = { 'id:i64[n]', 'prompt:text' }\nfunction score(batch)\n"
-                                  "  return { id = { 1, 2, 3 }, prompt = { 'a', 'b', 'c' .. batch.step } }\nend\n", "");
+    lua_stage_open(&stage, "lua",
+                   "gives = { 'id:i64[n]', 'prompt:text' }\nfunction score(batch)\n"
+                   "  return { id = { 1, 2, 3 }, prompt = { 'a', 'b', 'c' .. batch.step } }\nend\n",
+                   "");
     cr_assert_eq(rig_run(&stage.rig, NULL, 4), 0, "%s", stage.rig.failure);
     size_t bytes;
     cr_assert_eq(verl_batch_rows(stage.rig.out), 3);
@@ -172,8 +185,8 @@ s_refuse(const char *text, const char *options, const char *piece, const char *o
 
 Test(lua_call, an_error_names_file_line_and_row)
 {
-    s_refuse(S_HEAD "  for i = 1, batch.rows do\n    local x = batch.response[i] + {}\n  end\nend\n", "", "reward.lua:5: ",
-             "row that it read is 1 of 2");
+    s_refuse(S_HEAD "  for i = 1, batch.rows do\n    local x = batch.response[i] + {}\n  end\nend\n", "",
+             "reward.lua:5: ", "row that it read is 1 of 2");
     s_refuse(S_HEAD "  local r = batch.response[2]\n  fail('no: ', r)\nend\n", "", "reward.lua:5: no:  a longer one",
              "2 of 2");
     s_refuse(S_HEAD "  error({ 1 })\nend\n", "", "reward.lua:4: ", "an error of type table instead of a text");
@@ -193,8 +206,8 @@ Test(lua_call, a_result_that_is_not_whole_is_named_by_its_row)
     s_refuse(S_HEAD "  batch.out = nil\nend\n", "", "took `out`", "");
     s_refuse("needs = { 'response' }\ngives = { 'a:u8[n]' }\nfunction score(b) return { a = { 1, 256 } } end\n", "",
              "has 256 for row 2", "a whole number");
-    s_refuse("needs = { 'response' }\ngives = { 'a:i32[n,*]' }\nfunction score(b) return { a = { { 1 }, 2 } } end\n", "",
-             "has 2 for row 2", "an array");
+    s_refuse("needs = { 'response' }\ngives = { 'a:i32[n,*]' }\nfunction score(b) return { a = { { 1 }, 2 } } end\n",
+             "", "has 2 for row 2", "an array");
 }
 
 Test(lua_call, a_column_that_is_not_there_or_of_an_earlier_batch)
@@ -202,7 +215,8 @@ Test(lua_call, a_column_that_is_not_there_or_of_an_earlier_batch)
     s_refuse(S_HEAD "  return { score = batch.respnse }\nend\n", "", "has no `respnse`", "needs");
     s_refuse(S_HEAD "  batch.response[1] = 'x'\nend\n", "", "is written to", "reward.lua:4:");
     lua_stage_t stage;
-    const char *text = "local kept\n" S_HEAD "  kept = kept or batch.response\n  return { score = { #kept[1], 0 } }\nend\n";
+    const char *text =
+        "local kept\n" S_HEAD "  kept = kept or batch.response\n  return { score = { #kept[1], 0 } }\nend\n";
     lua_stage_open(&stage, "lua", text, "");
     cr_assert_eq(rig_run(&stage.rig, s_in, 3), 0, "%s", stage.rig.failure);
     cr_assert_eq(rig_run(&stage.rig, s_in, 4), -1);
@@ -218,8 +232,8 @@ Test(lua_call, a_global_of_a_stateless_file_stays_as_it_is)
 
 Test(lua_call, a_loop_without_end_and_memory_without_bound_end_with_their_line)
 {
-    s_refuse(S_HEAD "  while true do end\nend\n", "instructions = 1000000\n", "reward.lua:4: more than 1000000 instructions",
-             "a higher `instructions`");
+    s_refuse(S_HEAD "  while true do end\nend\n", "instructions = 1000000\n",
+             "reward.lua:4: more than 1000000 instructions", "a higher `instructions`");
     s_refuse(S_HEAD "  while true do pcall(function() while true do end end) end\nend\n", "instructions = 1000000\n",
              "reward.lua:4: more than 1000000", "");
     s_refuse(S_HEAD "  local t = {}\n  for i = 1, 1e9 do\n    t[i] = ('x'):rep(1000) .. i\n  end\nend\n", "",

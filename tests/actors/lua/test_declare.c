@@ -63,7 +63,8 @@ Test(lua_declare, columns_are_those_of_the_file)
 Test(lua_declare, columns_may_depend_on_options_and_on_the_function)
 {
     s_load("needs = options.ids > 0 and { 'id' } or {}\nstages = { other = { gives = { 'style' } } }\n" S_FUNCTION
-           "function other(batch) end\n", "lua", "function = \"other\"\noptions = { ids = 1 }\n");
+           "function other(batch) end\n",
+           "lua", "function = \"other\"\noptions = { ids = 1 }\n");
     cr_assert(s_plan, "%s", s_errors.count ? s_errors.items[0] : "");
     cr_assert_eq(s_plan->stages[1].needs_count, 0);
     cr_assert_str_eq(s_plan->stages[1].gives[0], "style");
@@ -95,5 +96,6 @@ Test(lua_declare, state_is_kept_by_the_kind_that_keeps_it)
     s_load(S_FUNCTION "function snapshot() end\nfunction restore() end\n", "lua-state", "");
     cr_assert(s_plan, "%s", s_errors.count ? s_errors.items[0] : "");
     s_close();
-    s_refuse(S_FUNCTION "function snapshot() end\nfunction restore() end\n", "lua-state", "replicas = 2\n", "keeps state");
+    s_refuse(S_FUNCTION "function snapshot() end\nfunction restore() end\n", "lua-state", "replicas = 2\n",
+             "keeps state");
 }

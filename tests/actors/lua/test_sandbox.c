@@ -47,9 +47,9 @@ s_refuse(const char *text, const char *piece)
 
 Test(lua_sandbox, nothing_reaches_outside)
 {
-    static const char *const names[] = { "io",      "os",       "package", "debug",   "coroutine", "load",
-                                         "dofile",  "loadfile", "require", "collectgarbage", "_G",  "print",
-                                         "warn",    "string.dump", "math.random", "math.randomseed" };
+    static const char *const names[] = { "io",     "os",          "package",     "debug",          "coroutine", "load",
+                                         "dofile", "loadfile",    "require",     "collectgarbage", "_G",        "print",
+                                         "warn",   "string.dump", "math.random", "math.randomseed" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char text[100];
         snprintf(text, sizeof text, "assert(%s == nil)", names[i]);
@@ -63,13 +63,14 @@ Test(lua_sandbox, nothing_reaches_outside)
 
 Test(lua_sandbox, what_a_reward_needs_is_there)
 {
-    cr_assert_eq(s_run("assert(('%d'):format(3) == '3' and math.floor(2.5) == 2 and utf8.char(228) == 'ä')\n"
-                       "local t = table.pack(3, 1, 2); table.sort(t); assert(table.concat(t, ',') == '1,2,3')\n"
-                       "assert(select('#', 1, nil) == 2 and tonumber('0x10') == 16 and not pcall(error))\n"
-                       "assert(('a b'):match('(%a) (%a)') == 'a' and rawequal(t, t) and rawlen(t) == 3)\n"
-                       "local p = setmetatable({}, { __index = function(_, k) return k .. '!' end }); assert(p.x == 'x!')\n"
-                       "assert(table.unpack(table.move({ 1, 2 }, 1, 2, 3, { 9, 8 }), 3) == 1 and ('x'):rep(3, '-') == 'x-x-x')"),
-                 0, "%s", s_error);
+    cr_assert_eq(
+        s_run("assert(('%d'):format(3) == '3' and math.floor(2.5) == 2 and utf8.char(228) == 'ä')\n"
+              "local t = table.pack(3, 1, 2); table.sort(t); assert(table.concat(t, ',') == '1,2,3')\n"
+              "assert(select('#', 1, nil) == 2 and tonumber('0x10') == 16 and not pcall(error))\n"
+              "assert(('a b'):match('(%a) (%a)') == 'a' and rawequal(t, t) and rawlen(t) == 3)\n"
+              "local p = setmetatable({}, { __index = function(_, k) return k .. '!' end }); assert(p.x == 'x!')\n"
+              "assert(table.unpack(table.move({ 1, 2 }, 1, 2, 3, { 9, 8 }), 3) == 1 and ('x'):rep(3, '-') == 'x-x-x')"),
+        0, "%s", s_error);
 }
 
 Test(lua_sandbox, keys_come_in_an_order_of_their_own)
@@ -111,8 +112,8 @@ Test(lua_sandbox, little_memory_is_no_crash)
         if (!lua)
             continue;
         char error[VERL_LUA_SENTENCE] = "";
-        int rc = verl_lua_run(lua, s_do, (void *) "local t = {}\nfor i = 1, 2000 do t[i] = { i, tostring(i) } end", error,
-                              sizeof error);
+        int rc = verl_lua_run(lua, s_do, (void *) "local t = {}\nfor i = 1, 2000 do t[i] = { i, tostring(i) } end",
+                              error, sizeof error);
         cr_assert(rc == 0 || *error);
         verl_lua_destroy(&lua);
         cr_assert_null(lua);

@@ -2,13 +2,13 @@
 #include <math.h>
 #include "file.h"
 
-#define S_COUNTER                                                                                                      \
-    "needs = { 'response' }\ngives = { 'score' }\n"                                                                    \
-    "local count, seen = 0, { text = 'a\\0\\n\"\\\\\\r', third = 1 / 3, low = math.mininteger, [true] = { 1, 2 } }\n"     \
-    "function score(batch)\n  count = count + 1\n  total = (total or 0) + count\n"                                     \
-    "  return { score = { count, total } }\nend\n"                                                                     \
-    "function snapshot() return { count = count, total = total, seen = seen } end\n"                                   \
-    "function restore(state)\n  count, total = state.count, state.total\n  local s = state.seen\n"                     \
+#define S_COUNTER                                                                                                     \
+    "needs = { 'response' }\ngives = { 'score' }\n"                                                                   \
+    "local count, seen = 0, { text = 'a\\0\\n\"\\\\\\r', third = 1 / 3, low = math.mininteger, [true] = { 1, 2 } }\n" \
+    "function score(batch)\n  count = count + 1\n  total = (total or 0) + count\n"                                    \
+    "  return { score = { count, total } }\nend\n"                                                                    \
+    "function snapshot() return { count = count, total = total, seen = seen } end\n"                                  \
+    "function restore(state)\n  count, total = state.count, state.total\n  local s = state.seen\n"                    \
     "  assert(s.text == seen.text and s.third == 1 / 3 and s.low == math.mininteger and s[true][2] == 2)\nend\n"
 
 static void
@@ -64,7 +64,8 @@ Test(lua_state, what_was_saved_can_call_nothing)
     char path[160];
     lua_stage_open(&stage, "lua_state", S_COUNTER, "");
     snprintf(path, sizeof path, "%s/state.lua", stage.file.folder);
-    static const char *const texts[] = { "return print('x')", "\033LuaS", "return {", "while true do end" }; // the last one by its instructions
+    static const char *const texts[] = { "return print('x')", "\033LuaS", "return {",
+                                         "while true do end" }; // the last one by its instructions
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         FILE *file = fopen(path, "w");
         cr_assert(file && fputs(texts[i], file) >= 0 && fclose(file) == 0);
