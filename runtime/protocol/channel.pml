@@ -2,13 +2,13 @@
 //
 //     S -> A -> J -> K      S -> J      A -> K
 //
-// S (a source), A and J keep no state; each may be killed, CRASHES times in all, and is started again. K keeps state (its
-// death takes the whole run back: rollback.pml). Batches are 1 .. N.
+// S (a source), A and J keep no state; each may be killed, CRASHES times in all, and is started again. K keeps state:
+// its death takes the whole run back (rollback.pml). Batches are 1 .. N.
 // Checked: no batch is lost, none takes effect at K twice or out of order, and every run ends.
 //
 // A sender keeps what its reader is not done with; a channel delivers in order. What a dead incarnation had sent, told
-// or reported and comes late looks like what came before the death, until its reader has the list of peers that
-// ends it; so here it comes before or never.
+// or reported and comes late looks like what came before the death, until its reader has the list of peers that ends
+// it; so here it comes before or never.
 //
 // holds: -DN=1 -DCRASHES=2
 // holds: -DN=2 -DCRASHES=1
@@ -58,7 +58,7 @@ byte reports[STAGES];                       // on their way to the director
 byte before[STAGES];                        // of them, those in front of its answer to the last list of peers
 byte strange[STAGES];                       // stages of whose new incarnations it has not been told, as bits
 byte ledger[STAGES];                        // batches that the director has a report of
-byte answered[STAGES];                      // the same of this incarnation alone, all below its begin counted; acknowledged
+byte answered[STAGES];                      // the same of this incarnation alone, all below its begin counted
 byte unwired[STAGES];                       // who has yet to answer the list with this one's newest incarnation
 byte crashes = CRASHES;
 byte x, e, k;                               // of the step that is made
@@ -75,7 +75,7 @@ byte x, e, k;                               // of the step that is made
 #define DONE(s) ((s) == K -> next[s] : MIN(next[s], LOWEST(OPEN(s))))
 
 // Where a successor begins: its own report is missing, or what it made may be wanted again.
-#ifdef W_FORMER                             // reports of former incarnations count: a reader that does a batch again is not seen
+#ifdef W_FORMER                             // reports of former incarnations count: who does a batch again is not seen
 #define MISSING(s) LOWEST(ALL & ~ledger[s])
 #else
 #define MISSING(s) LOWEST(ALL & ~answered[s])

@@ -1,9 +1,9 @@
 #!/bin/sh
 # check.sh [--large] [MODEL…]: runs the models of this folder through SPIN, one line of output for each run.
 #
-# A model names its runs in its head: `// holds: FLAGS` must finish without an error, `// fails: FLAGS` must find one (so
-# that the model is known to be able to), `// large: FLAGS` must hold too, within minutes, and runs with --large only.
-# Exit: 0 all as they have to be, 1 some not, 77 spin or gcc is missing. LIMIT=SECONDS bounds one run (default 60; large: 900).
+# A model names its runs in its head: `// holds: FLAGS` must finish without an error, `// fails: FLAGS` must find one, so
+# that the model is known to be able to, `// large: FLAGS` must hold too, within minutes, and runs with --large only.
+# Exit: 0 all as they have to be, 1 some not, 77 spin or gcc is missing. LIMIT=SECONDS bounds one run (60, large 900).
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kinds="holds fails"
@@ -35,8 +35,9 @@ run() {
         said="does not translate"
     else
         (cd "$work" && timeout "${LIMIT:-60}" ./pan -m100000 > pan.log 2>&1)
-        said=$(sed -n -e "s/^pan:[0-9]*: \([a-z ]*[a-z]\).*/\1/p" -e "s/^pan: \(.*\)/\1/p" "$work/pan.log" | cut -c 1-60 | sed -n 1p)
-        if grep -q 'errors: 0' "$work/pan.log" && ! grep -q -e 'max search depth' -e 'out of memory' "$work/pan.log"; then
+        said=$(sed -n -e 's/^pan:[0-9]*: \([a-z ]*[a-z]\).*/\1/p' -e 's/^pan: \(.*\)/\1/p' "$work/pan.log" | sed -n 1p)
+        if grep -q 'errors: 0' "$work/pan.log" && ! grep -q -e 'search depth too' -e 'out of memory' "$work/pan.log"
+        then
             said=holds
         elif ! grep -q 'errors: 1' "$work/pan.log"; then
             said="did not finish $said"

@@ -1,13 +1,15 @@
-// revisions.pml: a change of a running topology: candidate, cut, begin, retire; and what a crash at any step does to it.
+// revisions.pml: a change of a running topology: candidate, cut, begin, retire; and a crash at any step of it.
 //
 //     revision 1: S -> A -> K      revision 2: S -> B -> K
 //
-// A is swapped for B while batches 1 .. N pass. S, A, B and K may be killed, CRASHES times in all. Each revision has its
-// own stages and channels in an actor (its worlds). K writes a file, as a recorder does: a successor cuts it at its start.
-// Checked: no batch runs under two revisions, each stands in K's file once and in order, no table is missing where it is
-// needed, revision 1 is retired, no candidate is left behind, and every run ends.
-// STATE: A and B keep state: the permit of the cut is held until all batches below it are done, A saves, B restores, and
-// only then the cut is made; the death of whoever keeps state is left to rollback.pml. AT: the cut is that very batch.
+// A is swapped for B while batches 1 .. N pass. S, A, B and K may be killed, CRASHES times in all. Each revision has
+// its own stages and channels in an actor (its worlds). K writes a file, as a recorder does: a successor cuts it at its
+// start.
+// Checked: no batch runs under two revisions, each stands in K's file once and in order, no table is missing where it
+// is needed, revision 1 is retired, no candidate is left behind, and every run ends.
+// STATE: A and B keep state: the permit of the cut is held until all batches below it are done, A saves, B restores,
+// and only then the cut is made; the death of whoever keeps state is left to rollback.pml. AT: the cut is that very
+// batch.
 //
 // holds: -DCRASHES=0 -DTRIES=2
 // holds: -DCRASHES=1 -DTRIES=1
@@ -65,7 +67,7 @@
 #define MIN(a, b) ((a) < (b) -> (a) : (b))
 #define MAX(a, b) ((a) > (b) -> (a) : (b))
 
-// Channels deliver at once and readers are heard at once: channel.pml has the delays. What is kept is in the mailbox, too.
+// Channels deliver at once and readers are heard at once: channel.pml has the delays.
 byte kept[4];                               // made, and the reader is not done with it
 byte mail[4];                               // of it, what is left in the mailbox from a maker that died
 #define DEAD  0
@@ -123,7 +125,8 @@ byte x, e, k;
 // --- channels
 #define TOLD(s, of) (!(strange[s] & BIT(of)))
 #define HERE(s)     (SECOND(s) -> has[ACTOR(s)] != 0 : !gone[ACTOR(s)])
-#define OPENED(e)   (state[ACTOR(MAKER(e))] != DEAD && state[ACTOR(READER(e))] != DEAD && HERE(MAKER(e)) && HERE(READER(e)) && \
+#define LIVE(s)     (state[ACTOR(s)] != DEAD && HERE(s))
+#define OPENED(e)   (LIVE(MAKER(e)) && LIVE(READER(e)) && \
                      TOLD(ACTOR(READER(e)), ACTOR(MAKER(e))) && TOLD(ACTOR(MAKER(e)), ACTOR(READER(e))))
 #define READS(e)    (state[ACTOR(READER(e))] == BEGUN && (!SECOND(READER(e)) || inforce[ACTOR(READER(e))]))
 
@@ -363,8 +366,8 @@ end:
 proctype director() {
 end:
     do
-    :: d_step { granted < N && granted < DONE_ALL + FLIGHT && granted + 1 != held && !(AT && try == TRIES && trying && granted + 1 == AT) ->
-           granted++ }
+    :: d_step { granted < N && granted < DONE_ALL + FLIGHT && granted + 1 != held &&
+                !(AT && try == TRIES && trying && granted + 1 == AT) -> granted++ }
     :: d_step { cut == 0 && !trying && try < TRIES && (AT == 0 || try + 1 < TRIES || granted < AT) ->
            try++; trying = 1; state[B] = NEW; saved = 0;
            sent[S] = (state[S] -> try : 0); sent[K] = (state[K] -> try : 0); sent[B] = try }

@@ -2,12 +2,12 @@
 //
 //     S -> U -> R
 //
-// U keeps state and R writes a file (a recorder); the director writes metrics, checkpoints and the log of changes. A life
-// of the run is one set of actors; CRASHES times one of them dies, which ends the life, or the director itself does, which
-// ends all and is followed by --resume. The next life begins with the last whole checkpoint.
-// A change comes into force at batch CUT (0: none): its revision writes other results. Checked: each batch stands in the file
-// and in the metrics once, in order, and made by the revision that the first life made it with; state is never half of a
-// checkpoint; a run that was changed is changed in every life.
+// U keeps state and R writes a file (a recorder); the director writes metrics, checkpoints and the log of changes. A
+// life of the run is one set of actors; CRASHES times one of them dies, which ends the life, or the director itself
+// does, which ends all and is followed by --resume. The next life begins with the last whole checkpoint.
+// A change comes into force at batch CUT (0: none): its revision writes other results.
+// Checked: each batch stands in the file and in the metrics once, in order, and made by the revision that was in force
+// at its first time; no life begins with half of a checkpoint; a change that was in force is in force in every life.
 //
 // holds: -DCRASHES=2
 // holds: -DCRASHES=2 -DCUT=3
@@ -35,7 +35,7 @@
 
 // On disk: what outlives a life.
 byte checkpoint;                            // the last whole one: so many batches; 0: none
-byte part_u, part_r;                        // of the checkpoint that is being written: whose state is there, of how many batches
+byte part_u, part_r;                        // of the one that is being written: whose state is there, up to where
 byte whole_u, whole_r;                      // in the whole one
 byte file, metrics;                         // lines 1 .. so many
 bit  other[N + 1];                          // a line of the file was written under the changed revision
@@ -66,7 +66,7 @@ inline lose() {                              // nothing but the disk is left
 }
 
 #define DUE(k) ((k) > checkpoint && (k) % EVERY == 0 && (k) < N)      // a checkpoint
-#ifdef W_GRANTFIRST                         // a change that is made again takes its turn when batches are permitted already
+#ifdef W_GRANTFIRST                         // a change that is made again does not hold its permit from the beginning
 #define HELD   (due && !logged && granted + 1 == CUT)
 #else
 #define HELD   (due && granted + 1 == CUT)
@@ -96,7 +96,8 @@ end:
            logged = (CUT <= checkpoint && logged);
 #endif
            begun = 1 }
-    :: d_step { lives && due && granted + 1 >= CUT -> assert(granted + 1 == CUT); logged = 1; promised = 1; changed = 1; due = 0 }
+    :: d_step { lives && due && granted + 1 >= CUT ->
+           assert(granted + 1 == CUT); logged = 1; promised = 1; changed = 1; due = 0 }
     :: d_step { lives && granted < N && granted < told + FLIGHT && !HELD -> granted++ }
     :: d_step { lives && s < granted -> s++ }
     // U and R save between two batches, and not before they are due.

@@ -3,10 +3,10 @@
 //     G -> U      U publishes to G
 //
 // U updates the weights after each batch, G (another actor) reads them STALE batches late: batch k wants the version of
-// update k - 1 - STALE, or, where that lies before the cut of its revision, the base: the weights as they were at the cut, which
-// the writer publishes as update cut - 1. Batches are 0 .. N - 1; FLIGHT are alive; a change comes into force at batch CUT
-// (0: none). CRASHES times the run goes back to its last checkpoint (rollback.pml), which holds the weights and those
-// older versions that batches behind it still want.
+// update k - 1 - STALE, or, where that lies before the cut of its revision, the base: the weights as they were at the
+// cut, which the writer publishes as update cut - 1. Batches are 0 .. N - 1; FLIGHT are alive; a change comes into
+// force at batch CUT (0: none). CRASHES times the run goes back to its last checkpoint (rollback.pml), which holds the
+// weights and those older versions that batches behind it still want.
 // Checked: the version of a batch follows from its number and the cuts alone, whatever crashed, and every run ends.
 //
 // holds: -DSTALE=0 -DCUT=2
@@ -35,9 +35,9 @@
 #define CUT_OF(k)  ((k) >= CUT -> CUT : 0)
 #define WANTED(k)  MAX((k) - 1 - STALE, CUT_OF(k) - 1)
 
-short g, u;                                 // the batches that G and U work on next; u: so many updates are in the weights
+short g, u;                                 // the batches that G and U work on next; so many updates are made: u
 short got[2];                               // by revision: versions in G's mailbox, as bits
-short using;                                // the version that G has in use …
+short using = -1;                           // the version that G has in use …
 bit   from;                                 // … and the revision by which it came
 short content[N + 1];                       // of version v, at v + 1: how many updates are in it
 bit   open;                                 // U's world of the second revision: its base is published
@@ -46,9 +46,6 @@ byte  crashes = CRASHES;
 short v;
 
 #define REVISION(k) (CUT && (k) >= CUT)
-// Does any batch from `k` on of a revision want version v? Batches want versions in order, so the first ones tell.
-#define WANTS(v, k) (WANTED(k) == (v) || ((k) + 1 < N && WANTED((k) + 1) == (v)) || ((k) + 2 < N && WANTED((k) + 2) == (v)) || \
-                     ((k) + 3 < N && WANTED((k) + 3) == (v)))
 
 #ifdef W_LATEST                             // G takes the newest that is there
 #define THERE(k) ((got[REVISION(k)] & ~(BIT(WANTED(k)) - 1)) || WANTED(k) < 0)
@@ -101,11 +98,11 @@ inline save() {
 active proctype party() {
 end:
     do
-    :: d_step { g < N && g < u + FLIGHT && THERE(g) && (!REVISION(g) || g >= CUT) -> take(g); g++ }
-    // An update of the first revision may publish more than batches of it want: none that the second one takes.
+    :: d_step { g < N && g < u + FLIGHT && THERE(g) -> take(g); g++ }
+    // Nobody of the first revision wants its last update.
     :: d_step { u < g && (!REVISION(u) || open || u != CUT) ->
            content[u + 1] = u + 1;
-           if :: !REVISION(u) && (!CUT || u < CUT - 1) || REVISION(u) -> got[REVISION(u)] = got[REVISION(u)] | BIT(u) :: else fi;
+           if :: !CUT || u != CUT - 1 -> got[REVISION(u)] = got[REVISION(u)] | BIT(u) :: else fi;
            u++ }
     // The world of the second revision opens when the first is over, and its writer publishes the base.
 #ifdef W_EARLYBASE
@@ -125,5 +122,3 @@ end:
 active proctype judge() {
     timeout -> assert(g == N && u == N)
 }
-
-init { using = -1 }
