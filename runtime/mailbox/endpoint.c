@@ -280,6 +280,9 @@ verl_outbound_open(verl_endpoint_t *self, uint64_t to, int64_t edge, int64_t win
     return out;
 }
 
+static void s_flush_peer(peer_t *peer);
+static void s_tell(verl_endpoint_t *self, peer_t *peer, verl_inbound_t *in);
+
 verl_inbound_t *
 verl_inbound_open(verl_endpoint_t *self, uint64_t from, int64_t edge, int64_t window, void *tag)
 {
@@ -294,6 +297,8 @@ verl_inbound_open(verl_endpoint_t *self, uint64_t from, int64_t edge, int64_t wi
         in->window = window;
         in->tag = tag;
         peer->inbound = in;
+        s_tell(self, peer, in);             // what came before is lost: send it again
+        s_flush_peer(peer);
     }
     pthread_mutex_unlock(&self->lock);
     return in;
@@ -681,6 +686,11 @@ s_on_status(verl_endpoint_t *self, peer_t *peer, const verl_message_t *message)
         verl_outbound_t *out = s_outbound_find(peer, message->edge);
         more = false;
         if (out && message->seq <= out->last && message->batch >= 0 && (uint64_t) message->batch <= out->last) {
+            if (!message->seq && !out->received && out->sent) {      // it has just opened the channel
+                s_send_from(out, 1);
+                s_flush_peer(peer);
+                out->answered_at = verl_now();
+            }
             if (message->seq > out->received || (uint64_t) message->batch > out->done) {
                 out->answered_at = verl_now();
                 out->resend_ns = RESEND_NS;

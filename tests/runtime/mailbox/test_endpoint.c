@@ -227,3 +227,25 @@ Test(endpoint, survives_frames_that_are_no_messages)
     zmq_close(stranger);
     s_close(&pair);
 }
+
+// A successor is sent to before it knows of its senders: what it dropped comes again as soon as it does.
+Test(endpoint, what_came_before_the_channel_was_opened_comes_again_at_once)
+{
+    pair_t pair;
+    s_open(&pair);
+    verl_outbound_t *out = verl_outbound_open(pair.a.endpoint, 12, 5, 64);
+    s_send(out, 0, 10, NULL);
+    verl_outbound_flush(out);
+    int64_t began = verl_now();
+    while (verl_now() - began < 50 * VERL_MS) {     // nobody is told of what is dropped
+        verl_endpoint_step(pair.a.endpoint, -1, 1);
+        verl_endpoint_step(pair.b.endpoint, -1, 1);
+    }
+    cr_assert_eq(pair.b.came, 0);
+    verl_inbound_open(pair.b.endpoint, 11, 5, 64, NULL);
+    began = verl_now();
+    UNTIL(&pair, pair.b.came == 10);
+    cr_assert_eq(pair.b.wrong, 0);
+    cr_assert_lt(verl_now() - began, VERL_S, "it took as long as a lost message");
+    s_close(&pair);
+}
