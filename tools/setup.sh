@@ -6,7 +6,8 @@
 set -eu
 
 # What has to be callable: the command, and the package that brings it.
-tools="cc:build-essential c++:build-essential cmake:cmake ninja:ninja-build pkg-config:pkg-config python3:python3"
+tools="cc:build-essential c++:build-essential cmake:cmake ninja:ninja-build pkg-config:pkg-config python3:python3
+spin:spin"
 # What is linked: the development packages, as cmake/VerlDependencies.cmake looks for them.
 libraries="libzmq3-dev libczmq-dev libmsgpack-dev libjansson-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev
 libdnnl-dev liblua5.4-dev libcriterion-dev"
