@@ -29,6 +29,7 @@ int verl_spy_record(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_top(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_batch(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_graph(int argc, char **argv, const verl_spy_options_t *options);
+int verl_spy_timeline(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_report(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options);
 

@@ -16,6 +16,7 @@ static const verl_spy_command_t s_commands[] = {
     { "top", verl_spy_top, "[--once]", "stages and actors, drawn again each second on a terminal" },
     { "batch", verl_spy_batch, "N", "one batch's way through the stages, and what it waits for" },
     { "graph", verl_spy_graph, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
+    { "timeline", verl_spy_timeline, "FILE [--seconds S]", "some seconds of a run for a viewer of timelines (Perfetto)" },
     { "report", verl_spy_report, "", "where the time goes, what holds the run up, what would help" },
     { NULL, NULL, NULL, NULL },
 };
