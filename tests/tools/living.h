@@ -161,7 +161,7 @@ s_done_batches(const run_t *run)
 static inline void
 s_until_done(const run_t *run, json_int_t batches)
 {
-    int64_t limit = verl_now() + 60 * SLOWER * VERL_S;
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
     while (s_done_batches(run) < batches) {
         cr_assert(verl_now() < limit, "the run does not come to batch %lld", (long long) batches);
         usleep(2000);
