@@ -1,0 +1,261 @@
+// Runs that are broken and go on: from a checkpoint, with a successor, or without an actor; each as if nothing had been.
+#include <fcntl.h>
+#include "tools/bad.h"
+#include "tools/living.h"
+
+#define LEARNS                                                                                                     \
+    "[run]\nname = \"g\"\nsteps = 12\nsave_every = 4\nmax_in_flight = 3\n"                                                            \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\non_failure = \"restart\"\n"                     \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\non_failure = \"restart\"\n" \
+    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n"           \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                     \
+    "on_failure = \"restart\"\n"                                                                                   \
+    "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 60\ndepends_on = [\"reward\"]\n"                                \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\", \"slow\"]\n"          \
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-3\n"                                \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"response\", \"score\"]\n"        \
+    "depends_on = [\"reward\"]\non_failure = \"restart\"\n"
+
+// The metrics of a run that nothing happens to, and what it recorded.
+static void
+s_undisturbed(const char *arguments, char **ret_metrics, char **ret_recorded)
+{
+    run_t run;
+    run_start_after(&run, FILES, LEARNS, arguments);
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 0, "");
+    *ret_metrics = run_timeless_metrics(&run);
+    *ret_recorded = run_file(&run, "out.jsonl");
+    cr_assert_eq(run_lines(*ret_metrics), 12);
+    run_done(&run);
+}
+
+static void
+s_is_the_same(run_t *run, char *metrics, char *recorded)
+{
+    char *mine = run_timeless_metrics(run), *written = run_file(run, "out.jsonl");
+    cr_assert_str_eq(mine, metrics, "the metrics differ");
+    cr_assert_str_eq(written, recorded, "what was recorded differs");
+    free(mine);
+    free(written);
+    free(metrics);
+    free(recorded);
+}
+
+static void
+s_until_checkpoint(const run_t *run, int step)
+{
+    char path[128];
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
+    snprintf(path, sizeof path, "%s/run/checkpoints/step-%d/manifest.json", run->folder, step);
+    while (access(path, F_OK) != 0) {
+        cr_assert(verl_now() < limit, "there is no checkpoint of step %d", step);
+        usleep(1000);
+    }
+}
+
+static void
+s_kill(const run_t *run, const char *actor)
+{
+    pid_t pid = (pid_t) s_actor(run, actor, "pid");
+    cr_assert(pid > 0, "there is no %s", actor);
+    kill(pid, SIGKILL);
+}
+
+static void
+s_does(const run_t *run, const char *words, const char *answer)
+{
+    said_t said = s_inject(run, "%s", words);
+    DOES(said, answer);
+}
+
+// Ends verl-run as kill -9 does, then resumes it in the same folder, to its end.
+static void
+s_resume(run_t *run)
+{
+    char command[400];
+    kill(run->pid, SIGKILL);
+    run_wait(run, 20);
+    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run->folder,
+             VERL_BINARY_DIR);
+    int code = system(command);
+    snprintf(command, sizeof command, "cat %s/resumed", run->folder);
+    if (code != 0 && system(command) != 0)
+        cr_log_warn("it said nothing");
+    cr_assert_eq(code, 0);
+}
+
+Test(resume, a_killed_run_goes_on_as_if_it_had_not_been, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    s_undisturbed("", &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, "");
+    s_until_checkpoint(&run, 4);
+    run_until_steps(&run, 6);
+    s_resume(&run);
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
+Test(resume, a_killed_asynchronous_run_has_the_versions_that_it_needs, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    const char *stale = "--set stage.generate.staleness=2";
+    s_undisturbed(stale, &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, stale);
+    s_until_checkpoint(&run, 4);
+    run_until_steps(&run, 6);
+    s_resume(&run);
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
+Test(resume, a_change_is_made_again_at_its_batch, .timeout = 300)
+{
+    run_t run;
+    char *metrics[2], *recorded[2];
+    for (int i = 0; i < 2; i++) {
+        run_start_after(&run, FILES, LEARNS, "");
+        s_await(&run);
+        s_does(&run, "set update.lr=1e-2 --at 7", "from batch 7 on");
+        run_until_steps(&run, 8);
+        if (i == 1)
+            s_resume(&run);
+        else
+            run_wait(&run, 60 * SLOWER);
+        metrics[i] = run_timeless_metrics(&run);
+        recorded[i] = run_file(&run, "out.jsonl");
+        run_done(&run);
+    }
+    cr_assert_eq(run_lines(metrics[0]), 12);
+    cr_assert_str_eq(metrics[0], metrics[1]);
+    cr_assert_str_eq(recorded[0], recorded[1]);
+}
+
+Test(resume, refuses_what_is_no_run_and_one_that_lives, .timeout = 100)
+{
+    run_t run;
+    char command[400];
+    run_start_after(&run, FILES, LEARNS, "");
+    s_await(&run);
+    snprintf(command, sizeof command, "cd %s && ! %s/bin/verl-run --resume run 2>said && grep -q 'a run lives' said",
+             run.folder, VERL_BINARY_DIR);
+    cr_assert_eq(system(command), 0);
+    snprintf(command, sizeof command,
+             "cd %s && mkdir no && ! %s/bin/verl-run --resume no 2>said && grep -q 'topology.toml' said", run.folder,
+             VERL_BINARY_DIR);
+    cr_assert_eq(system(command), 0);
+    s_interrupt(&run);
+    run_done(&run);
+}
+
+Test(restart, a_lost_policy_takes_the_run_back_to_its_checkpoint, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    s_undisturbed("", &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, "");
+    run_until_steps(&run, 2);
+    s_kill(&run, "policy");                 // before there is a checkpoint
+    s_until_checkpoint(&run, 4);
+    run_until_steps(&run, 6);
+    s_kill(&run, "policy");
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 0, "");
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
+Test(restart, actors_without_state_get_successors, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    static const char *const victims[] = { "reward", "rec", "prompts", "reward" };
+    s_undisturbed("", &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, "");
+    for (int i = 0; i < 4; i++) {
+        run_until_steps(&run, 2 * i + 1);
+        json_int_t policy = s_actor(&run, "policy", "incarnation");
+        s_kill(&run, victims[i]);
+        cr_assert_eq(s_actor(&run, "policy", "incarnation"), policy, "another actor was touched");
+    }
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 0, "");
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
+Test(restart, what_fails_again_and_again_ends_the_run, .timeout = 100)
+{
+    run_t run;
+    run_whole(&run, CHAIN("steps = 50\n", "", "crash_at = 3\non_failure = \"restart\"\n", ""), "");
+    s_ended(&run, 1, "no more restarts");
+    cr_assert(run_said(&run, "mid"));
+    run_done(&run);
+}
+
+Test(restart, a_sink_may_be_done_without, .timeout = 100)
+{
+    run_t run;
+    run_whole(&run, CHAIN("steps = 200\n", "", "", "on_failure = \"ignore\"\n")
+              "[stage.extra]\nkind = \"synthetic\"\ndepends_on = [\"src\"]\nas = { payload = \"more\" }\n"
+              "crash_at = 5\non_failure = \"ignore\"\n", "");
+    s_ended(&run, 0, "");
+    char *log = run_file(&run, "run.log");
+    cr_assert(strstr(log, "goes on without it"), "%s", log);
+    free(log);
+    cr_assert_eq(s_each_once(&run), 200);
+    run_done(&run);
+}
+
+Test(restart, a_hung_handler_is_named_and_replaced, .timeout = 100)
+{
+    run_t run;
+    run_start(&run, CHAIN("steps = 40\n", "busy_ms = 2\n", "timeout = 0.5\non_failure = \"restart\"\n", ""), "");
+    s_await(&run);
+    s_until_done(&run, 3);
+    kill((pid_t) s_actor(&run, "mid", "pid"), SIGSTOP);
+    run_wait(&run, 60);
+    s_ended(&run, 0, "");
+    char *log = run_file(&run, "run.log");
+    cr_assert(strstr(log, "does not answer") && strstr(log, "waiting for it: rec"), "%s", log);
+    free(log);
+    cr_assert_eq(s_each_once(&run), 40);
+    run_done(&run);
+}
+
+Test(revisions, a_repeated_paradigm_switch_is_bit_identical, .timeout = 300)
+{
+    char *metrics[2];
+    for (int i = 0; i < 2; i++) {
+        run_t run;
+        run_start_after(&run, FILES, LEARNS, "");
+        s_await(&run);
+        s_does(&run, "set stage.generate.staleness=1 --at 4", "from batch 4 on");
+        s_does(&run, "set stage.generate.staleness=0 --at 8", "from batch 8 on");
+        run_wait(&run, 60 * SLOWER);
+        s_ended(&run, 0, "");
+        metrics[i] = run_timeless_metrics(&run);
+        run_done(&run);
+    }
+    cr_assert_eq(run_lines(metrics[0]), 12);
+    cr_assert_str_eq(metrics[0], metrics[1]);
+    free(metrics[0]);
+    free(metrics[1]);
+}
+
+Test(revisions, a_swapped_policy_goes_on_with_its_optimizer, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    s_undisturbed("", &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, "");
+    s_await(&run);
+    s_does(&run, "swap policy --at 6", "from batch 6 on");
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 0, "");
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
