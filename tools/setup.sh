@@ -8,6 +8,8 @@ set -eu
 # What has to be callable: the command, and the package that brings it.
 tools="cc:build-essential c++:build-essential cmake:cmake ninja:ninja-build pkg-config:pkg-config python3:python3
 spin:spin"
+# What actors in Python import, for Debian's own python3; another one has them from pip.
+python="python3-zmq python3-msgpack python3-numpy"
 # What is linked: the development packages, as cmake/VerlDependencies.cmake looks for them.
 libraries="libzmq3-dev libczmq-dev libmsgpack-dev libjansson-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev
 libdnnl-dev liblua5.4-dev libcriterion-dev"
@@ -23,7 +25,7 @@ installed() {
 
 if ! command -v dpkg-query > /dev/null || ! command -v apt-get > /dev/null; then
     echo "setup: this is not a Debian, so nothing is installed here. The build needs, under its own names:"
-    echo "setup:" $tools $libraries
+    echo "setup:" $tools $libraries $python
     exit 0
 fi
 
@@ -33,7 +35,7 @@ for tool in $tools; do
     case " $missing " in *" $package "*) continue ;; esac
     command -v "${tool%%:*}" > /dev/null || missing="$missing $package"
 done
-for library in $libraries; do
+for library in $libraries $python; do
     installed "$library" || missing="$missing $library"
 done
 [ -n "$missing" ] || exit 0

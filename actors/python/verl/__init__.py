@@ -109,7 +109,11 @@ def main() -> None:
         sys.exit("this program is an actor and is started by verl-run: name it in a topology, "
                  f'kind = "command", command = ["python3", "{os.path.basename(sys.argv[0])}"]')
     _die_with_parent()
-    from ._host import Host
+    try:
+        from ._host import Host
+    except ModuleNotFoundError as error:
+        sys.exit(f"the Python package verl needs {error.name}: pip install pyzmq msgpack numpy, or Debian's python3-zmq, "
+                 f"python3-msgpack and python3-numpy, for {sys.executable}")
     environment = os.environ
     Host(program, environment["VERL_ACTOR"], int(environment["VERL_INCARNATION"]), int(environment["VERL_REPLICA"]),
          environment["VERL_RUN_ID"], environment["VERL_RUN_DIR"], 3).run()
