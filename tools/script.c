@@ -1,10 +1,8 @@
 // script.c: see script.h. The loop of a script: steps come in, and what they make due is called, in order of the step.
 #include "tools/script.h"
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 #include "tools/inject.h"
 #include "tools/script_impl.h"
@@ -154,13 +152,7 @@ s_loop(script_t *self, verl_error_t *error)
 static bool
 s_tick(void *context)
 {
-    script_t *self = context;
-    struct signalfd_siginfo info;
-    if (read(self->signal_fd, &info, sizeof info) > 0) {
-        self->ended = self->ended || info.ssi_signo == SIGUSR1;
-        self->interrupted = true;
-    }
-    return self->interrupted;
+    return verl_script_signalled(context);
 }
 
 // Holds are there: the run may begin.
@@ -225,13 +217,20 @@ verl_script_check(const char *file, verl_error_t *error)
     return rc == 0 ? 0 : verl_error_set(error, "%s", text);
 }
 
-int
-verl_script_main(const char *run_directory, const char *file)
+void
+verl_script_name(script_t *self)
 {
-    script_t self = { .file = file, .signal_fd = -1, .at = -1 };
+    const char *slash = strrchr(self->file, '/');
+    snprintf(self->name, sizeof self->name, "%.55s", slash ? slash + 1 : self->file);
+}
+
+// In the process of the script.
+static int
+s_script(const char *run_directory, const char *file, int guard_fd)
+{
+    script_t self = { .file = file, .signal_fd = -1, .guard_fd = guard_fd, .at = -1 };
     verl_error_t error = { "" };
-    const char *slash = strrchr(file, '/');
-    snprintf(self.name, sizeof self.name, "%.55s", slash ? slash + 1 : file);
+    verl_script_name(&self);
     int rc = verl_script_open(&self, run_directory, &error);
     rc = rc == 0 ? s_run(&self, &error) : rc;
     bool interrupted = self.interrupted, ended = self.ended;
@@ -239,9 +238,16 @@ verl_script_main(const char *run_directory, const char *file)
     verl_script_take_all_back(&self);
     verl_script_close(&self);
     s_free(&self);
+    close(guard_fd);
     if (ended)
         return INJECT_DONE;
     if (interrupted)
         return INJECT_INTERRUPTED;
     return rc == 0 ? INJECT_DONE : verl_inject_failed("%s", error.text);
+}
+
+int
+verl_script_main(const char *run_directory, const char *file)
+{
+    return verl_script_guarded(run_directory, file, s_script);
 }

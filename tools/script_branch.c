@@ -74,9 +74,11 @@ s_begin(script_t *self, script_branch_t *branch, char *fragment, int64_t at, int
     branch->until = at + count;
     if (verl_script_hold(self, branch->until, error) != 0)
         return -1;
+    verl_script_guard_begin(self, branch);
     int made = verl_script_apply(self, &change, &branch->revision, &branch->first, error);
     if (made > 0)
         return 0;
+    verl_script_guard_over(self, branch);
     verl_script_let_go(self, branch->until, &ignored);
     return verl_error_set(error, "the branch would change nothing");
 }
@@ -181,6 +183,7 @@ verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *er
     verl_error_t why = { "" };
     int rc = s_take_back(self, branch, branch->until, &why);
     branch->over = true;
+    verl_script_guard_over(self, branch);
     if (rc != 0 && branch->until < branch->steps && !self->ended) // else the run ended with it
         return verl_error_set(error, "%s", why.text);
     self->at = rc == 0 ? branch->until : -1;
@@ -201,6 +204,7 @@ verl_script_take_all_back(script_t *self)
                 snprintf(text, sizeof text, "the branch made at %s is taken back", branch->place);
             else
                 snprintf(text, sizeof text, "%s", error.text);
+            verl_script_guard_over(self, branch);
             verl_script_say(self, text);
         }
         self->branches = branch->next;

@@ -32,6 +32,7 @@ typedef struct script_watch {               // when, every
 
 typedef struct script_branch {
     struct script_branch *next;             // newest first
+    int64_t               number;           // of this script's, from 1 on
     int64_t               first, until;     // batches
     int64_t               steps;            // of the run
     int64_t               revision;
@@ -49,7 +50,8 @@ typedef struct script {
     int              signal_fd;
     bool             interrupted;           // by a signal
     bool             ended;                 // the run has
-    int64_t          watch_heard, change_heard;     // ns: when either socket was heard of last
+    int64_t          watch_heard, change_heard;     // ns: when either socket was heard of last …
+    int64_t          signal_heard;          // … and when a signal was
     json_t          *lines;                 // steps that were told and not looked at yet
     bool             own;                   // it is the run's own ([run] script)
     int64_t          done;                  // batches that are, as far as they were looked at
@@ -59,6 +61,8 @@ typedef struct script {
     script_moment_t *moments;
     script_watch_t  *watches;
     script_branch_t *branches;
+    int64_t          branches_begun;
+    int              guard_fd;              // the guard hears of branches here; -1: there is none
 } script_t;
 
 // A change, in one or more ways to write it down, of which the first that is right is made.
@@ -77,13 +81,15 @@ void    verl_script_close(script_t *self);
 json_t *verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error);
 // Waits for more to look at: a step, a signal, the end of the run.
 void    verl_script_wait(script_t *self);
+// Looks whether a signal has come: SIGUSR1 says that the run is over. True: this script is to end.
+bool    verl_script_signalled(script_t *self);
 int     verl_script_hold(script_t *self, int64_t batch, verl_error_t *error);
 int     verl_script_release(script_t *self, int64_t batch, verl_error_t *error);
 // Holds the next permit that can be held; its batch, or -1.
 int64_t verl_script_hold_next(script_t *self, verl_error_t *error);
 // 1: in force, with revision and first batch; 0: nothing would change; -1: what is wrong.
 int     verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
-                     verl_error_t *error);
+                          verl_error_t *error);
 // The resolved topology that is in force, malloc'ed.
 char   *verl_script_topology(script_t *self, verl_error_t *error);
 
@@ -110,6 +116,13 @@ int  verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_
 void verl_script_take_all_back(script_t *self);
 // Lets go of a batch that was held, unless something else of the script's still waits for it.
 int  verl_script_let_go(script_t *self, int64_t batch, verl_error_t *error);
+// script_guard.c. Tells the guard that a branch is about to begin; that it is over, or never began.
+void verl_script_guard_begin(script_t *self, script_branch_t *branch);
+void verl_script_guard_over(const script_t *self, const script_branch_t *branch);
+// Runs `script` in a process of its own and guards it; returns its exit code. In that process it returns too.
+int  verl_script_guarded(const char *run_directory, const char *file, int (*script)(const char *, const char *, int));
+int  verl_script_signals(void);                                         // blocks those that end a script: a signalfd
+void verl_script_name(script_t *self);                                  // from its file
 // script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.
 int  verl_script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument,
                       verl_error_t *error);

@@ -16,7 +16,7 @@
 #define S_LINES_MOST  100000 // steps that wait to be looked at
 #define S_HOLD_TRIES  12
 #define S_SILENCE     (10 * VERL_S) // an open question hears of its run each second: it was forgotten
-#define S_START_TRIES 15 // of two seconds: for a run that is just starting
+#define S_START_TRIES 15            // of two seconds: for a run that is just starting
 
 // Steps that were told; the client's own end where the run's is.
 static void
@@ -32,6 +32,18 @@ s_pump(script_t *self)
     self->ended = self->ended || verl_client_why(self->watch) == VERL_CLIENT_ENDED;
 }
 
+bool
+verl_script_signalled(script_t *self)
+{
+    struct signalfd_siginfo info;
+    if (read(self->signal_fd, &info, sizeof info) <= 0 || verl_now() - self->signal_heard < VERL_S)
+        return self->interrupted; // some senders say it twice
+    self->signal_heard = verl_now();
+    self->ended = self->ended || info.ssi_signo == SIGUSR1;
+    self->interrupted = true;
+    return true;
+}
+
 // Waits for either socket, a signal or the end.
 static void
 s_poll(script_t *self, bool answers)
@@ -42,16 +54,13 @@ s_poll(script_t *self, bool answers)
         { .fd = self->signal_fd, .events = ZMQ_POLLIN },
         { .socket = verl_client_socket(self->change), .events = ZMQ_POLLIN },
     };
-    struct signalfd_siginfo info;
     zmq_poll(items, answers ? 4 : 3, 1000);
     if (items[0].revents)
         self->watch_heard = verl_now();
     if (items[3].revents)
         self->change_heard = verl_now();
-    if (items[2].revents && read(self->signal_fd, &info, sizeof info) > 0) {
-        self->ended = self->ended || info.ssi_signo == SIGUSR1;
-        self->interrupted = true;
-    }
+    if (items[2].revents)
+        verl_script_signalled(self);
     s_pump(self);
 }
 
@@ -271,8 +280,8 @@ verl_script_topology(script_t *self, verl_error_t *error)
 // ---------------------------------------------------------------------------------------------------------------
 // A conversation
 
-static int
-s_catch(void)
+int
+verl_script_signals(void)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -301,7 +310,7 @@ s_open(const char *run_directory, bool change, verl_error_t *error)
 int
 verl_script_open(script_t *self, const char *run_directory, verl_error_t *error)
 {
-    self->signal_fd = s_catch();
+    self->signal_fd = verl_script_signals();
     self->own = getenv("VERL_SCRIPT_OF_RUN") != NULL;
     self->lines = json_array();
     self->change = s_open(run_directory, true, error);

@@ -259,6 +259,48 @@ Test(script_run, a_script_that_is_interrupted_takes_its_branch_back)
     run_done(&run);
 }
 
+// The process of the script itself, below its guard.
+static pid_t
+s_below(pid_t guard)
+{
+    char path[100];
+    int below = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int) guard, (int) guard);
+    FILE *file = fopen(path, "r");
+    cr_assert(file && fscanf(file, "%d", &below) == 1);
+    fclose(file);
+    return below;
+}
+
+// A script with an open branch, of which one process is killed.
+static void
+s_killed(bool guard, int code)
+{
+    run_t run;
+    run_start_after(&run, S_ACTOR, S_TOPOLOGY(""), "");
+    run_until_steps(&run, 1);
+    pid_t late = s_attach(&run, S_BRANCH);
+    s_until_said(&run, "begun");
+    kill(guard ? late : s_below(late), SIGKILL);
+    cr_assert_eq(s_gone(late), code);
+    s_until_said(&run, "is taken back");
+    run_wait(&run, 60);
+    char *gains = s_gains(&run);
+    cr_assert(strchr(gains, '8') && gains[39] == '1', "%s", gains);
+    free(gains);
+    run_done(&run);
+}
+
+Test(script_run, a_script_that_is_killed_leaves_its_branch_to_its_guard)
+{
+    s_killed(false, 1);
+}
+
+Test(script_run, a_guard_that_is_killed_leaves_it_to_the_script)
+{
+    s_killed(true, 128 + SIGKILL);
+}
+
 Test(script_run, a_script_that_is_killed_holds_nothing)
 {
     run_t run;
