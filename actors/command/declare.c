@@ -45,18 +45,42 @@ verl_command_find(const json_t *said, const char *function, const char *stage, c
     return NULL;
 }
 
+// "name", "name?", "name:f32[n,*,3]". A kind's other forms hang on options, which are not the program's.
+static bool
+s_readable(const char *text, bool gives)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./";
+    size_t name = strspn(text, letters);
+    const char *rest = text + name;
+    if (name == 0 || name > 100)
+        return false;
+    if (!gives)
+        return strcmp(rest, "") == 0 || strcmp(rest, "?") == 0;
+    if (!*rest)
+        return true;
+    rest += *rest == ':';
+    rest += strspn(rest, " ");
+    rest += strspn(rest, "abcdefghijklmnopqrstuvwxyz0123456789");
+    return strspn(rest, "[]n,*0123456789 ") == strlen(rest) && strlen(rest) < 50;
+}
+
 // Every item of a list of strings to one of the functions below.
 static int
 s_each(verl_declaration_t *declaration, const json_t *stage, const char *key,
        void (*say)(verl_declaration_t *, const char *))
 {
     const json_t *list = json_object_get(stage, key);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        if (!json_is_string(json_array_get(list, i)) || strlen(json_string_value(json_array_get(list, i))) > 200)
-            list = NULL;
+    bool gives = say == verl_declare_give;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (text && s_readable(text, gives))
+            continue;
+        verl_declare_error(declaration, "command", "the program %s '%.100s', which is no column: %s would be right", key,
+                           text ? text : "something", gives ? "\"name:f32[n]\" or \"name:text\"" : "\"name\" or \"name?\"");
+        return -1;
+    }
     if (!json_is_array(list)) {
-        verl_declare_error(declaration, "command", "the program's `%s` are no list of columns: \"name\" or "
-                           "\"name:type[n]\" for each would be right", key);
+        verl_declare_error(declaration, "command", "the program does not say in a list what its stage %s", key);
         return -1;
     }
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -88,7 +112,7 @@ s_declare(verl_declaration_t *declaration, const verl_command_t *state, const ve
 {
     char error[1000] = "";
     json_t *said = NULL;
-    if (verl_command_ask(&state->command, &said, error, sizeof error)) {
+    if (verl_command_describe(&state->command, &said, error, sizeof error)) {
         verl_declare_error(declaration, "command", "%s", error);
         return -1;
     }

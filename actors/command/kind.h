@@ -21,6 +21,9 @@ extern const verl_option_t verl_command_options[], verl_command_work_options[];
 // at most 10 s; whatever of it runs then is killed. -1 with one sentence.
 int verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
+// said.c: the same, without asking again what was asked already while the files that the command names stay as they are.
+int verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, size_t size);
+
 // What the program says about a stage of this name: borrowed from `said`; NULL and a sentence where it has none.
 const json_t *verl_command_find(const json_t *said, const char *function, const char *stage, char *error, size_t size);
 

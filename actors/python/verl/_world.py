@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Dict, List, Tuple
 
 from ._endpoint import Outbound
 from ._plan import Plan
-from ._program import fill_options
+from ._plan import Stage as StagePlan
+from ._program import StageKind, fill_options
 from ._seat import EdgeOut, Seat
 from ._stage import Stage, stage_seed
 from ._wire import REVISION_SHIFT, Malformed, is_int
@@ -52,6 +54,7 @@ class World:
         if kind is None:
             raise Malformed(f"this program has no stage '{stage.options.get('function') or stage.name}': it has "
                             + (", ".join(self.host.program.stages) or "none"))
+        self._check_columns(stage, kind)
         if any(edge.weights for _, edge in self.plan.in_edges(index) + self.plan.out_edges(index)):
             raise Malformed(f"stage {stage.name} is to share weights, which a stage in Python does not")
         given = stage.options.get("options")
@@ -64,6 +67,16 @@ class World:
                      dict(zip(stage.gives, stage.gives_type)),
                      lambda body, batch: host.say(body, revision, batch, True), lambda: host.stopping)
         return Seat(self, index, kind, made)
+
+    def _check_columns(self, stage: StagePlan, kind: StageKind) -> None:
+        """The table was made for what the program said about itself; is that still so?"""
+        names = [re.split(r"[\s:?]", text.strip(), maxsplit=1)[0] for text in kind.gives]
+        needs = {re.split(r"[\s:?]", text.strip(), maxsplit=1)[0] for text in kind.needs if not text.startswith("*")}
+        given = {need.name for need in stage.needs}
+        if set(names) != set(stage.gives) or not needs >= given:
+            raise Malformed(f"stage {stage.name} gives {', '.join(names) or 'nothing'} and needs "
+                            f"{', '.join(sorted(needs)) or 'nothing'}, and the table was made when its program said "
+                            "otherwise: when the program's file is saved again, it is asked again")
 
     def edge_number(self, index: int) -> int:
         return self.revision << REVISION_SHIFT | index
