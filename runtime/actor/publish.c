@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/actor/host_impl.h"
+#include "runtime/base/clock.h"
 
 void
 verl_output_release(output_t *output)
@@ -64,10 +65,10 @@ s_send_here(host_t *host, edge_in_t *edge, const verl_message_t *message, output
     return 0;
 }
 
-// For whoever listens: what goes over an edge. The endpoint gives it its number and its parties' names on the wire.
+// For whoever listens: what goes over an edge; seq 0: to a stage of this actor.
 static void
-s_trace(const seat_t *seat, const edge_out_t *edge, uint64_t to, const verl_message_t *message,
-        const output_t *output)
+s_trace(const seat_t *seat, const edge_out_t *edge, uint64_t to, uint64_t seq, int64_t sent_at,
+        const verl_message_t *message, const output_t *output)
 {
     host_t *host = seat->host;
     verl_message_t traced = *message;
@@ -75,7 +76,9 @@ s_trace(const seat_t *seat, const edge_out_t *edge, uint64_t to, const verl_mess
     traced.edge = verl_edge_number(seat->world, edge->edge);
     traced.from = host->config.incarnation;
     traced.to = to;
-    verl_tap_event_t event = { .kind = edge->plan->weights ? VERL_TRACE_WEIGHTS : VERL_TRACE_DATA, .message = &traced,
+    traced.seq = seq;
+    verl_tap_event_t event = { .kind = edge->plan->weights ? VERL_TRACE_WEIGHTS : VERL_TRACE_DATA, .t = sent_at,
+                               .message = &traced,
                                .from = verl_host_label(host, traced.from), .to = verl_host_label(host, to),
                                .stage = seat->plan->name, .reader = edge->reader->name, .made = output->made,
                                .names = edge->names, .columns = (const char *const *) edge->plan->columns,
@@ -90,24 +93,31 @@ verl_publish_to(seat_t *seat, edge_out_t *edge, int64_t replica, const verl_mess
                 verl_error_t *error)
 {
     host_t *host = seat->host;
-    if (edge->local)
-        return s_send_here(host, edge->local, message, output, error);
+    int64_t sent_at = verl_tap_on(host->tap) ? verl_now() : 0;      // before: its reader may be quick
+    if (edge->local) {
+        if (s_send_here(host, edge->local, message, output, error))
+            return -1;
+        if (sent_at)
+            s_trace(seat, edge, host->config.incarnation, 0, sent_at, message, output);
+        return 0;
+    }
     pthread_mutex_lock(&host->lock);
     verl_outbound_t *channel = edge->channels[replica];
-    uint64_t to = channel ? verl_outbound_to(channel) : 0;
+    uint64_t to = channel ? verl_outbound_to(channel) : 0, seq = 0;
     int failed = 0;
     if (channel) {
         atomic_fetch_add(&output->refs, 1);
         failed = verl_outbound_send(channel, message, output);
         verl_outbound_flush(channel);
+        seq = sent_at ? verl_outbound_last(channel) : 0;
     }
     pthread_mutex_unlock(&host->lock);
     if (failed) {
         atomic_fetch_sub(&output->refs, 1);
         return verl_error_set(error, "out of memory for a message to stage %s", edge->reader->name);
     }
-    if (verl_tap_on(host->tap) && channel)
-        s_trace(seat, edge, to, message, output);
+    if (sent_at && channel)
+        s_trace(seat, edge, to, seq, sent_at, message, output);
     return 0;
 }
 

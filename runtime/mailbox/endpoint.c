@@ -317,6 +317,16 @@ verl_inbound_from(const verl_inbound_t *inbound)
 }
 
 uint64_t
+verl_outbound_last(const verl_outbound_t *outbound)
+{
+    verl_endpoint_t *self = outbound->peer->endpoint;
+    pthread_mutex_lock(&self->lock);
+    uint64_t last = outbound->last;
+    pthread_mutex_unlock(&self->lock);
+    return last;
+}
+
+uint64_t
 verl_outbound_to(const verl_outbound_t *outbound)
 {
     return outbound->peer->incarnation;

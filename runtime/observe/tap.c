@@ -229,9 +229,9 @@ s_take_body(inside_t *inside, const follower_t *follower, const verl_tap_event_t
 }
 
 static bool
-s_copy(inside_t *inside, follower_t *follower, const verl_tap_event_t *event, int64_t now)
+s_copy(inside_t *inside, follower_t *follower, const verl_tap_event_t *event, int64_t t)
 {
-    verl_trace_message_t record = { .kind = event->kind, .t = now, .from = event->from, .to = event->to,
+    verl_trace_message_t record = { .kind = event->kind, .t = t, .from = event->from, .to = event->to,
                                     .stage = event->stage, .reader = event->reader, .message = event->message };
     const verl_filter_t *filter = &follower->filter;
     size_t before = follower->front.size;
@@ -250,11 +250,11 @@ verl_tap_message(verl_tap_t *tap, const verl_tap_event_t *event)
     verl_filter_message_t message = { event->kind, event->from, event->to, event->stage, event->reader,
                                       event->message->batch };
     bool wake = false;
-    int64_t now = verl_now();
+    int64_t t = event->t ? event->t : verl_now();
     pthread_mutex_lock(&inside->lock);
     for (follower_t *follower = inside->followers; follower; follower = follower->next)
         if (s_wants(follower, &message))
-            wake |= s_copy(inside, follower, event, now);
+            wake |= s_copy(inside, follower, event, t);
     pthread_mutex_unlock(&inside->lock);
     if (wake)
         verl_tap_wake(inside);

@@ -48,6 +48,7 @@ verl_tap_on(const verl_tap_t *tap)
 // A message that is sent. All is borrowed until verl_tap_message returns.
 typedef struct verl_tap_event {
     verl_trace_kind_t        kind;
+    int64_t                  t;             // ns of CLOCK_MONOTONIC when it was sent; 0: now
     const verl_message_t    *message;       // its header and body as they are sent; data, weights: the body is a packed
                                             // batch, or empty where the batch was skipped
     const char              *from, *to;     // labels "actor#incarnation"
