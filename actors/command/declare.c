@@ -56,9 +56,9 @@ s_readable(const char *text, bool gives)
         return false;
     if (!gives)
         return strcmp(rest, "") == 0 || strcmp(rest, "?") == 0;
-    if (!*rest)
-        return true;
-    rest += *rest == ':';
+    if (*rest != ':')
+        return !*rest;
+    rest++;
     rest += strspn(rest, " ");
     rest += strspn(rest, "abcdefghijklmnopqrstuvwxyz0123456789");
     return strspn(rest, "[]n,*0123456789 ") == strlen(rest) && strlen(rest) < 50;
