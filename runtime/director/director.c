@@ -95,6 +95,7 @@ s_on_signal(director_t *self)
             continue;
         }
         self->draining = true;
+        verl_resume_all(self);
         self->drain_until = verl_now() + (int64_t) (verl_revision_newest(self)->plan->drain_timeout * 1e9);
         if (self->config->observer.log)
             self->config->observer.log(self->config->observer.context,
@@ -209,8 +210,10 @@ s_free_lists(director_t *self)
 {
     while (self->parties)
         verl_party_free(self, self->parties);
-    while (self->revisions)
+    while (self->revisions) {
+        verl_keep_times(self, self->revisions);
         verl_revision_free(self, self->revisions);
+    }
     while (self->restarts) {
         restart_t *restart = self->restarts;
         self->restarts = restart->next;
@@ -279,6 +282,7 @@ s_live(director_t *self, const verl_resume_t *from, verl_error_t *error)
     self->save_step = -1;
     self->numbers = from->numbers > self->numbers ? from->numbers : self->numbers;
     self->rollback = false;
+    self->script_ready = !self->config->script || self->script_over;     // in each life: it has to hold its permits again
     int failed = s_open(self, error) || s_start(self, from, error);
     if (!failed) {
         verl_event(self, self->first ? "resumed" : "begun",

@@ -180,6 +180,7 @@ struct director {
     int64_t                  numbers;       // of revisions, given out
     phase_t                  phase;
     bool                     interrupted, draining, halted;
+    bool                     script_over;   // the run's own script has ended
     bool                     script_ready;  // the run's own script has said so, or there is none
     bool                     rollback;      // this life ends, and the next goes on from the last checkpoint
     bool                     hurried;       // some limit is so short that it is looked at often
@@ -234,6 +235,7 @@ void verl_hear_pong(director_t *self, const verl_message_t *message);
 // saving.c
 void verl_begin_checkpoints(director_t *self, int64_t last);        // directories of those up to a batch
 void verl_on_saved(director_t *self, party_t *party, int64_t step);
+void verl_end_checkpoints(director_t *self);                        // those that are whole now
 void verl_finish(director_t *self);                                 // the last checkpoint, then the end
 
 // ending.c
@@ -269,6 +271,7 @@ int64_t verl_held(const director_t *self);                          // the lowes
 // requests.c: who asks by the control sockets
 void verl_on_request(void *context, const verl_control_request_t *request);
 void verl_tell_step(director_t *self, const json_t *line);
+void verl_resume_all(director_t *self);
 void verl_requests_step(director_t *self);
 void verl_requests_free(director_t *self);
 

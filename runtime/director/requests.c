@@ -93,6 +93,17 @@ s_pause(director_t *self, const verl_control_request_t *request, bool pause)
                                                                  "paused", pause), true);
 }
 
+// A run that ends waits for nobody who is paused.
+void
+verl_resume_all(director_t *self)
+{
+    for (party_t *party = self->parties; party; party = party->next)
+        if (party->paused && !party->dead) {
+            party->paused = false;
+            verl_order_number(self, party, 0, "pause", 0);
+        }
+}
+
 // --- holding ------------------------------------------------------------------------------------------------------
 
 static void
@@ -191,6 +202,7 @@ s_script(director_t *self, const verl_control_request_t *request)
     const char *text = json_string_value(json_object_get(request->body, "text"));
     if (text)
         verl_say(self, "%s", text);
+    self->script_over |= state && strcmp(state, "ended") == 0;
     self->script_ready |= !state || strcmp(state, "log") != 0;
     verl_control_answer(self->control, request->token, json_pack("{s:b}", "ready", true), true);
     verl_advance(self);
