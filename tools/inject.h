@@ -42,10 +42,15 @@ int verl_inject_script(int count, char **words, const verl_inject_options_t *opt
 // inject_fragment.c. Texts are malloc'ed; NULL with a sentence.
 // "lr=5e-6" under "stage.update" as a line of TOML: stage.update.lr = 5e-6. The value is TOML, or a bare word: a string.
 char *verl_inject_line(const char *section, const char *assignment, verl_error_t *error);
-// A name as a key of TOML: quoted where it has to be.
-char *verl_inject_key(const char *name);
 // A whole file, "-": standard input; at most 1 MiB of UTF-8.
 char *verl_inject_read(const char *path, verl_error_t *error);
+
+// inject_names.c. The plan of the newest revision, as the run tells it; NULL, told: it does not.
+json_t     *verl_inject_names(const verl_inject_options_t *options);
+// Where the keys of a name are: "stage" or "actor"; NULL, told: there is no such name.
+const char *verl_inject_section(const json_t *plan, const char *name);
+// The fragment that takes away a stage, or an actor with all its stages.
+char       *verl_inject_unset(const json_t *plan, const char *name);
 
 // inject_talk.c.
 // The conversation with a run, which a signal (SIGINT, SIGTERM) interrupts. NULL with the reason on stderr.
@@ -53,8 +58,6 @@ verl_client_t *verl_inject_open(const verl_inject_options_t *options);
 void           verl_inject_close(verl_client_t **client_p);
 // Asks, shows what comes meanwhile, and returns the last answer: NULL or a refusal where it failed, which is told.
 json_t        *verl_inject_ask(verl_client_t *client, const verl_inject_options_t *options, json_t *request);
-// The same without a word: NULL where the run did not answer at all.
-json_t        *verl_inject_try(verl_client_t *client, json_t *request);
 // Says who asks: "name (verl-inject, process 123)".
 const char    *verl_inject_who(void);
 // Tells what became of a request, with `print` where it was granted and is told to people; takes the answer. Returns the

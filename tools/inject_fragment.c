@@ -71,21 +71,6 @@ verl_inject_line(const char *section, const char *assignment, verl_error_t *erro
 }
 
 char *
-verl_inject_key(const char *name)
-{
-    char *text = NULL;
-    size_t size;
-    FILE *out = open_memstream(&text, &size);
-    if (!out)
-        return NULL;
-    verl_value_print_key(out, name);
-    if (fclose(out) == 0)
-        return text;
-    free(text);
-    return NULL;
-}
-
-char *
 verl_inject_read(const char *path, verl_error_t *error)
 {
     bool standard = strcmp(path, "-") == 0;

@@ -12,7 +12,6 @@
 #include "tools/display_text.h"
 #include "tools/inject.h"
 
-#define QUICK_MS  30000                     // for what takes the run no time
 #define LINE_MOST 10000                     // columns
 
 static int s_signal_fd = -1;
@@ -115,7 +114,7 @@ verl_inject_open(const verl_inject_options_t *options)
     if (client)
         verl_client_interrupt_by(client, s_signal_fd);
     else
-        verl_inject_failed("%s%s", error.text, options->run ? "" : " with --run DIR");
+        verl_inject_failed("%s", error.text);
     return client;
 }
 
@@ -126,21 +125,6 @@ verl_inject_close(verl_client_t **client_p)
     if (s_signal_fd >= 0)
         close(s_signal_fd);
     s_signal_fd = -1;
-}
-
-json_t *
-verl_inject_try(verl_client_t *client, json_t *request)
-{
-    verl_error_t error = { "" };
-    json_t *answer = verl_client_ask(client, request, QUICK_MS, &error);
-    while (answer && verl_client_more(answer)) {
-        json_decref(answer);
-        answer = verl_client_next(client, QUICK_MS, &error);
-    }
-    if (!answer)
-        verl_inject_failed("%s%s", error.text,
-                           verl_client_why(client) == VERL_CLIENT_INTERRUPTED ? ": nothing was changed" : "");
-    return answer;
 }
 
 // What the run waits for, told once.

@@ -230,5 +230,5 @@ verl_found_open(verl_found_t *found, const char *directory, verl_error_t *error)
     s_in_folder(found, "runs");
     s_of_processes(found);
     return found->pid_fd >= 0 ? 0 : verl_error_set(error, "no run of this user lives: start one with verl-run, or name "
-                                                   "its directory");
+                                                   "its directory with --run");
 }

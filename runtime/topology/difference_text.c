@@ -76,20 +76,45 @@ typedef struct words {
     int    count;
 } words_t;
 
+static void
+s_append_list(words_t *self, const char *format, va_list arguments)
+{
+    if (self->length >= self->size)
+        return;
+    int more = vsnprintf(self->text + self->length, self->size - self->length, format, arguments);
+    self->length += more > 0 ? (size_t) more : 0;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+s_append(words_t *self, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    s_append_list(self, format, arguments);
+    va_end(arguments);
+}
+
+// One more of the things that are said.
 static void __attribute__((format(printf, 2, 3)))
 s_say(words_t *self, const char *format, ...)
 {
     va_list arguments;
-    if (self->length >= self->size)
-        return;
-    if (self->count++ && self->length + 2 < self->size) {
-        memcpy(self->text + self->length, ", ", 3);
-        self->length += 2;
-    }
+    if (self->count++)
+        s_append(self, ", ");
     va_start(arguments, format);
-    int more = vsnprintf(self->text + self->length, self->size - self->length, format, arguments);
+    s_append_list(self, format, arguments);
     va_end(arguments);
-    self->length += more > 0 ? (size_t) more : 0;
+}
+
+// " (threads=2)" behind an actor that goes on or is replaced with other keys.
+static void
+s_say_keys(words_t *self, const verl_change_item_t *actor)
+{
+    if (actor->fate == VERL_FATE_ADDED)
+        return;
+    for (int i = 0; i < actor->keys_count; i++)
+        s_append(self, "%s%s=%s%s", i ? ", " : " (", actor->keys[i].key, actor->keys[i].after,
+                 i == actor->keys_count - 1 ? ")" : "");
 }
 
 // A stage goes with an actor of its name where the actor is named already.
@@ -118,8 +143,10 @@ verl_difference_brief(const verl_difference_t *self, char *text, size_t size)
     if (size)
         text[0] = 0;
     for (int i = 0; i < self->actors_count; i++)
-        if (self->actors[i].fate != VERL_FATE_KEPT)
+        if (self->actors[i].fate != VERL_FATE_KEPT) {
             s_say(&words, "%s %s", s_fates[self->actors[i].fate], self->actors[i].name);
+            s_say_keys(&words, &self->actors[i]);
+        }
     for (int i = 0; i < self->gone_actors_count; i++)
         s_say(&words, "removed %s", self->before->actors[self->gone_actors[i]].name);
     for (int i = 0; i < self->stages_count; i++) {
@@ -127,7 +154,8 @@ verl_difference_brief(const verl_difference_t *self, char *text, size_t size)
         if (stage->fate == VERL_FATE_ADDED && !s_told(self, stage->name, VERL_FATE_ADDED))
             s_say(&words, "added stage %s", stage->name);
         for (int j = 0; stage->fate == VERL_FATE_CHANGED && j < stage->keys_count; j++)
-            s_say(&words, "set %s.%s=%s", stage->name, stage->keys[j].key, stage->keys[j].after);
+            if (stage->keys_count == 1 || strncmp(stage->keys[j].key, "uses.", 5) != 0)   // they follow from the rest
+                s_say(&words, "set %s.%s=%s", stage->name, stage->keys[j].key, stage->keys[j].after);
     }
     for (int i = 0; i < self->gone_stages_count; i++) {
         const char *stage = self->before->stages[self->gone_stages[i]].name;

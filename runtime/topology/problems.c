@@ -74,7 +74,9 @@ s_line(const verl_problem_t *problem, const verl_sources_t *sources)
     char *line = NULL;
     int rc, origin = problem->at.origin;
     const char *file = origin == -2 && sources->fragment ? sources->fragment : sources->file;
-    if (origin >= 0 && origin < sources->sets_count)
+    if (origin == -1 && sources->fragment)  // no file has it as it is: its lines say nothing
+        rc = asprintf(&line, "the running topology: %s", problem->text);
+    else if (origin >= 0 && origin < sources->sets_count)
         rc = asprintf(&line, "--set %s: %s", sources->sets[origin], problem->text);
     else if (problem->at.line == 0)
         rc = asprintf(&line, "%s: %s", file, problem->text);

@@ -192,6 +192,9 @@ Test(difference, an_option_of_state_replaces_the_actor_and_hands_its_state_over_
     cr_assert(strstr(text, "replaced  actor note  size 1 -> 8  (its state begins anew)\n"), "%s", text);
     cr_assert(strstr(text, "goes on   src, mid\n"), "%s", text);
     free(text);
+    char brief[100];
+    cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
+                     "replaced keep (size=7), replaced note (size=8)");
     s_done(&self);
 }
 
