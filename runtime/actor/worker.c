@@ -36,7 +36,9 @@ s_prepare(host_t *host)
 {
     verl_host_set_task(host, VERL_TASK_PREPARE, -1);
     host->kind_prepared = true;
+    pthread_mutex_lock(&host->lock);
     world_t *world = host->worlds;
+    pthread_mutex_unlock(&host->lock);
     seat_t *seat = &world->seats[0];
     bool failed = host->kind->prepare && host->kind->prepare(&seat->stage);
     if (!failed) {

@@ -233,9 +233,11 @@ verl_host_take_table(host_t *host, const char *bytes, size_t size, verl_error_t 
 world_t *
 verl_host_world(host_t *host, int64_t revision)
 {
+    pthread_mutex_lock(&host->lock);
     world_t *world = host->worlds;
     while (world && (world->retired || world->plan->revision != revision))
         world = world->next;
+    pthread_mutex_unlock(&host->lock);
     return world;
 }
 
@@ -243,9 +245,11 @@ seat_t *
 verl_host_first_seat(host_t *host)
 {
     seat_t *seat = NULL;
+    pthread_mutex_lock(&host->lock);
     for (world_t *world = host->worlds; world; world = world->next)
         if (!seat || (world->begun && !world->failed))
             seat = &world->seats[0];
+    pthread_mutex_unlock(&host->lock);
     return seat;
 }
 
