@@ -27,6 +27,7 @@ verl_advance(director_t *self)
     s_write_steps(self);
     if (self->phase != PHASE_RUNNING)
         return;
+    verl_end_checkpoints(self);
     verl_grant(self);
     verl_retire(self);
     bool drained = self->draining && verl_ledger_done(self->ledger) > verl_ledger_granted(self->ledger);

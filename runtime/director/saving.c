@@ -64,6 +64,26 @@ s_end_checkpoint(director_t *self, int64_t step)
                                              self->result->checkpoint));
 }
 
+// Checkpoint `step` is whole when all have written it and every batch before it is done: stages without state may be
+// behind those that keep some, and a run that goes back to it does not make these batches again.
+void
+verl_end_checkpoints(director_t *self)
+{
+    const verl_plan_t *plan = verl_revision_newest(self)->plan;
+    int64_t every = plan->save_every, last = self->checkpointed > self->first ? self->checkpointed : self->first;
+    if (every <= 0)
+        return;
+    for (int64_t step = (last / every + 1) * every; step < plan->steps && step <= verl_ledger_done(self->ledger);
+         step += every) {
+        bool any = false;
+        for (const party_t *party = self->parties; party; party = party->next)
+            any |= s_belongs(self, party, step);
+        if (!any || !s_all_saved(self, step) || self->phase == PHASE_STOPPING)
+            return;
+        s_end_checkpoint(self, step);
+    }
+}
+
 void
 verl_on_saved(director_t *self, party_t *party, int64_t step)
 {
@@ -72,11 +92,12 @@ verl_on_saved(director_t *self, party_t *party, int64_t step)
         return;
     }
     party->saved = step > party->saved ? step : party->saved;
-    if (step <= self->checkpointed || !s_all_saved(self, step))
+    verl_end_checkpoints(self);
+    if (self->phase != PHASE_SAVING || step != self->save_step || !s_all_saved(self, step))
         return;
-    s_end_checkpoint(self, step);
-    if (self->phase == PHASE_SAVING && step == self->save_step)
-        verl_stop(self);
+    if (step > self->checkpointed)
+        s_end_checkpoint(self, step);
+    verl_stop(self);
 }
 
 static void
