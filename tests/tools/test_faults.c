@@ -1,0 +1,303 @@
+// test_faults.c: whatever befalls an actor of whichever kind, the run names it, who waits for it and why, in time; then
+// it ends, or goes on as if nothing had been, as `on_failure` says.
+#include "tools/living.h"
+
+#define MODEL "cp -r " VERL_SOURCE_DIR "/topologies/models/addition-1m m; "
+#define DATA  "for i in 1 2 3 4 5 6 7 8; do printf '{\"prompt\": \"1+2=\", \"answer\": \"3\"}\\n'; done >d.jsonl; "
+
+// One actor of each kind. LINES go to every actor, SIDE to the synthetic one.
+#define ALL_KINDS(LINES, SIDE)                                                                                       \
+    "[run]\nname = \"faults\"\nsteps = 40\nsave_every = 5\n"                                                         \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n" LINES                                          \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\n" LINES                 \
+    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n"            \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n" LINES                 \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n" LINES               \
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-4\n"                                  \
+    "[stage.side]\nkind = \"synthetic\"\nbusy_ms = 20\ndepends_on = [\"reward\"]\n" LINES SIDE                       \
+    "[stage.record]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"response\", \"score\"]\n"               \
+    "depends_on = [\"reward\", \"side\"]\n" LINES
+#define STOPS    ALL_KINDS("liveness = 1\n", "")
+#define ALOUD    "exec " VERL_BINARY_DIR "/bin/verl-run --run-dir run topology.toml >said 2>&1"    // not --quiet
+#define RESTARTS ALL_KINDS("liveness = 1\non_failure = \"restart\"\n", "")
+
+// Actors, and the words that name who waits for them.
+typedef struct victim {
+    const char *actor, *waiters;
+} victim_t;
+static const victim_t s_loader = { "prompts", "(waiting for it: generate" };
+static const victim_t s_policy = { "policy", "(waiting for it: reward" };
+static const victim_t s_reward = { "reward", "(waiting for it: advantage" };
+static const victim_t s_advantage = { "advantage", "(waiting for it: update)" };
+static const victim_t s_synthetic = { "side", "(waiting for it: record)" };
+static const victim_t s_recorder = { "record", "" };
+
+static const struct {
+    int         signal;
+    const char *cause;
+    double      limit;                      // s until it is known
+} s_faults[] = { { SIGKILL, "was killed by signal 9 (SIGKILL)", 1 },
+                 { SIGSEGV, "was killed by signal 11 (SIGSEGV)", 1 },
+                 { SIGSTOP, "does not answer: its mailbox has been silent for 1 s (liveness)", 3 } };
+#define FAULTS 3
+
+static double
+s_clock(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double) now.tv_sec + (double) now.tv_nsec / 1e9;
+}
+
+// When run.log first tells of what has these words, of all; 0: never.
+static double
+s_logged(const run_t *run, const char *words, const char *more)
+{
+    char *log = run_file(run, "run.log"), *rest = NULL;
+    double at = 0;
+    for (char *line = strtok_r(log, "\n", &rest); line && at == 0; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *event = strstr(line, words) && strstr(line, more) ? json_loads(line, 0, NULL) : NULL;
+        at = json_number_value(json_object_get(event, "t"));
+        json_decref(event);
+    }
+    free(log);
+    return at;
+}
+
+// The fault, once the run is at work. Returns when it was; label: the incarnation that it befell.
+static double
+s_strike(const run_t *run, const char *actor, int signal, char *label, size_t size)
+{
+    s_await(run);
+    run_until_steps(run, 7);
+    snprintf(label, size, "`%s#%lld`", actor, (long long) s_actor(run, actor, "incarnation"));
+    double at = s_clock();
+    cr_assert_eq(kill((pid_t) s_actor(run, actor, "pid"), signal), 0);
+    return at;
+}
+
+static void
+s_check_named(const run_t *run, const char *label, const char *cause, const char *waiters, double struck, double limit)
+{
+    char words[400];
+    snprintf(words, sizeof words, "actor %s %s", label, cause);
+    double known = s_logged(run, words, waiters);
+    cr_assert(known > 0, "run.log does not say \"%s … %s\"", words, waiters);
+    cr_assert_lt(known - struck, limit * SLOWER, "it was known after %.2f s", known - struck);
+    cr_assert(run_said(run, words), "it does not say \"%s\": %s", words, run->said);
+    cr_assert(run_said(run, waiters), "it does not say \"%s\": %s", waiters, run->said);
+}
+
+// Each fault ends the run, with the actor, those who wait for it and the cause in its last words.
+static void
+s_ends(const victim_t *victim)
+{
+    for (int i = 0; i < FAULTS; i++) {
+        run_t run;
+        char label[64];
+        run_start_after(&run, MODEL DATA, STOPS, "--steps 100000");
+        double struck = s_strike(&run, victim->actor, s_faults[i].signal, label, sizeof label);
+        run_wait(&run, 20 * SLOWER);
+        cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+        s_check_named(&run, label, s_faults[i].cause, victim->waiters, struck, s_faults[i].limit);
+        run_done(&run);
+    }
+}
+
+typedef struct left {                       // what a run leaves
+    char *metrics, *recorded;
+} left_t;
+
+static left_t
+s_left(run_t *run)
+{
+    run_wait(run, 90 * SLOWER);
+    cr_assert_eq(run->code, 0, "exit %d: %s", run->code, run->said);
+    return (left_t) { run_timeless_metrics(run), run_file(run, "out.jsonl") };
+}
+
+static void
+s_left_done(left_t *left)
+{
+    free(left->metrics);
+    free(left->recorded);
+}
+
+// After each fault the run goes on: its metrics and its records are those of a run that was left alone.
+static void
+s_goes_on(const victim_t *victim)
+{
+    run_t run;
+    run_start_after(&run, MODEL DATA, RESTARTS, "");
+    left_t alone = s_left(&run);
+    cr_assert_eq(run_lines(alone.metrics), 40);
+    cr_assert_eq(run_lines(alone.recorded), 40 * 4 * 2);
+    run_done(&run);
+    for (int i = 0; i < FAULTS; i++) {
+        char label[64];
+        run_start_after(&run, MODEL DATA ALOUD, RESTARTS, "");
+        double struck = s_strike(&run, victim->actor, s_faults[i].signal, label, sizeof label);
+        left_t left = s_left(&run);
+        s_check_named(&run, label, s_faults[i].cause, "", struck, s_faults[i].limit);
+        cr_assert_str_eq(left.metrics, alone.metrics, "the metrics differ after %s", s_faults[i].cause);
+        cr_assert_str_eq(left.recorded, alone.recorded, "the records differ after %s", s_faults[i].cause);
+        s_left_done(&left);
+        run_done(&run);
+    }
+    s_left_done(&alone);
+}
+
+#define OF_KIND(kind)                                                                                       \
+    Test(faults, of_a_##kind##_are_named_and_end_the_run, .timeout = 280) { s_ends(&s_##kind); }            \
+    Test(faults, of_a_##kind##_are_named_and_the_run_goes_on, .timeout = 280) { s_goes_on(&s_##kind); }
+
+OF_KIND(loader)
+OF_KIND(policy)
+OF_KIND(reward)
+OF_KIND(advantage)
+OF_KIND(synthetic)
+OF_KIND(recorder)
+
+// --- before the first batch ---------------------------------------------------------------------------------------
+
+static void
+s_until_logged(const run_t *run, const char *words, const char *more)
+{
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (s_logged(run, words, more) == 0) {
+        cr_assert(verl_now() < limit, "run.log does not say %s … %s", words, more);
+        usleep(1000);
+    }
+}
+
+// Kills the first incarnation of `side` while it loads for three seconds. Returns when.
+static double
+s_strike_loading(const run_t *run)
+{
+    s_until_logged(run, "\"started\"", "\"side#");
+    s_until_logged(run, "\"ready\"", "\"reward#");
+    cr_assert_eq(s_logged(run, "\"ready\"", "\"side#"), 0, "it loads too fast for this test");
+    double at = s_clock();
+    cr_assert_eq(kill((pid_t) s_actor(run, "side", "pid"), SIGKILL), 0);
+    return at;
+}
+
+Test(faults, while_an_actor_prepares_are_named_and_end_the_run)
+{
+    run_t run;
+    run_start_after(&run, MODEL DATA, ALL_KINDS("", "load_ms = 3000\n"), "");
+    double struck = s_strike_loading(&run);
+    run_wait(&run, 20 * SLOWER);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    s_check_named(&run, "`side#6`", s_faults[0].cause, s_synthetic.waiters, struck, 1);
+    run_done(&run);
+}
+
+Test(faults, while_an_actor_prepares_do_not_end_a_run_that_restarts)
+{
+    run_t run;
+    run_start_after(&run, MODEL DATA, ALL_KINDS("on_failure = \"restart\"\n", "load_ms = 3000\n"), "--steps 5");
+    double struck = s_strike_loading(&run);
+    run_wait(&run, 60 * SLOWER);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_assert(s_logged(&run, "`side#6` was killed by signal 9", "restarting it") - struck < 1 * SLOWER);
+    char *metrics = run_file(&run, "metrics.jsonl");
+    cr_assert_eq(run_lines(metrics), 5);
+    free(metrics);
+    run_done(&run);
+}
+
+// A program that says what it is when a topology is checked, and ends before it has said a word to the run.
+#define EXITS                                                                                                        \
+    "cat >b.sh <<'END'\n"                                                                                            \
+    "#!/bin/sh\n"                                                                                                    \
+    "if [ \"$VERL_DESCRIBE\" ]; then\n"                                                                              \
+    "    echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\", \"about\": \"\",'\n"              \
+    "    echo '\"needs\": [], \"gives\": [], \"source\": false, \"by_row\": false, \"maps\": false,'\n"                \
+    "    echo '\"options\": {}}]}'\n"                                                                                \
+    "    exit\n"                                                                                                     \
+    "fi\n"                                                                                                           \
+    "echo no such thing >&2; exit 3\n"                                                                               \
+    "END\n"                                                                                                          \
+    "chmod +x b.sh\n"
+
+Test(faults, of_a_command_that_exits_at_once_are_named_with_their_code)
+{
+    run_t run;
+    run_start_after(&run, EXITS,
+                    "[run]\nname = \"exits\"\nsteps = 5\n"
+                    "[stage.a]\nkind = \"synthetic\"\n"
+                    "[stage.b]\nkind = \"command\"\ncommand = [\"./b.sh\"]\ndepends_on = [\"a\"]\n"
+                    "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"b\"]\nas = { payload = \"c\" }\n", "");
+    run_wait(&run, 20 * SLOWER);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_assert(run_said(&run, "actor `b#3` ended with exit code 3 (waiting for it: c)"), "%s", run.said);
+    cr_assert(run_said(&run, "no such thing"), "%s", run.said);
+    run_done(&run);
+}
+
+// --- what never returns -------------------------------------------------------------------------------------------
+
+#define HANGS "hang_at = 4\ntimeout = 1\n"
+
+Test(faults, of_a_handler_that_never_returns_are_named_with_its_batch)
+{
+    run_t run;
+    run_start_after(&run, MODEL DATA, ALL_KINDS("", HANGS), "");
+    run_until_steps(&run, 4);
+    double from = s_clock();
+    run_wait(&run, 20 * SLOWER);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_assert(run_said(&run, "stage `side` of `side#6` has worked on batch 4 for more than 1 s (timeout)"), "%s",
+              run.said);
+    cr_assert(run_said(&run, s_synthetic.waiters), "%s", run.said);
+    cr_assert_lt(s_logged(&run, "has worked on batch 4", "(timeout)") - from, 2.5 * SLOWER);
+    run_done(&run);
+}
+
+// A hang that comes again with the batch is no bad luck: there is an end to restarts.
+Test(faults, of_a_handler_that_never_returns_end_a_run_that_restarts_after_five_times)
+{
+    run_t run;
+    run_start_after(&run, MODEL DATA, ALL_KINDS("on_failure = \"restart\"\n", "hang_at = 4\ntimeout = 0.3\n"), "");
+    run_wait(&run, 60 * SLOWER);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_assert(run_said(&run, "has worked on batch 4 for more than"), "%s", run.said);
+    cr_assert(run_said(&run, "no more restarts"), "%s", run.said);
+    run_done(&run);
+}
+
+// --- no memory ----------------------------------------------------------------------------------------------------
+
+// Stands before the real verl-actor. `side` alone has little memory: in a control group where one can be made, or by a
+// limit of its addresses.
+#define POOR                                                                                                         \
+    "mkdir bin; cp " VERL_BINARY_DIR "/bin/verl-run bin; cat >bin/verl-actor <<'END'\n"                              \
+    "#!/bin/sh\n"                                                                                                    \
+    "if [ \"$1\" = side#6 ]; then\n"                                                                                 \
+    "    group=/sys/fs/cgroup/memory/verl-test-$$\n"                                                                 \
+    "    if mkdir $group 2>/dev/null && echo 100000000 >$group/memory.limit_in_bytes &&\n"                          \
+    "       echo $$ >$group/cgroup.procs; then echo $group >>poor; else ulimit -v 700000; fi\n"                      \
+    "fi\n"                                                                                                           \
+    "exec " VERL_BINARY_DIR "/bin/verl-actor \"$@\"\n"                                                               \
+    "END\n"                                                                                                          \
+    "chmod +x bin/verl-actor\n"
+#define POORLY   "exec bin/verl-run --run-dir run topology.toml >said 2>&1"
+#define GREEDY   "bytes = 100000000\n"      // a row, of eight
+
+Test(faults, of_an_actor_without_memory_are_named)
+{
+    if (SANITIZED)
+        cr_skip_test("a sanitizer needs all addresses, so none can be taken away");
+    run_t run;
+    run_start_after(&run, MODEL DATA POOR POORLY, ALL_KINDS("", GREEDY), "");
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_assert(run_said(&run, "`side#6`"), "%s", run.said);
+    cr_assert(run_said(&run, "memory") || run_said(&run, "SIGKILL"), "%s", run.said);
+    cr_assert(s_logged(&run, "\"failed\"", "side#6") > 0);
+    char command[128];
+    snprintf(command, sizeof command, "cd %s && { test ! -f poor || xargs rmdir <poor; }", run.folder);
+    cr_assert_eq(system(command), 0, "its control group is left");
+    run_done(&run);
+}
