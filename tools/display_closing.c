@@ -178,6 +178,10 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
         fprintf(self->out, "logs        %s/logs\n", s_near(run_directory));
     if (checkpoint)
         fprintf(self->out, "checkpoint  %s\n", s_near(checkpoint));
+    if (failed || result->interrupted) {
+        fprintf(self->out, "go on       verl-run --resume %s\n", s_near(run_directory));
+        return;
+    }
     int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;
     if (actor < 0)
         return;
