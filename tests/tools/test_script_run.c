@@ -184,6 +184,61 @@ Test(script_run, a_script_that_is_no_lua_is_found_before_anything_starts)
     run_done(&run);
 }
 
+// A sum over all batches, which is a checkpoint's state, and a slow stage without state behind it.
+#define S_SUM                                                                                                  \
+    "cat > sum.lua << 'END'\nneeds = { 'score' }\ngives = { 'total' }\nlocal sum = 0\nfunction score(batch)\n" \
+    "  for i = 1, batch.rows do sum = sum + batch.score[i] end\n  metric('sum/max', sum)\n"                    \
+    "  return { total = batch.score }\nend\nfunction snapshot() return sum end\n"                              \
+    "function restore(state) sum = state end\nEND\n"
+#define S_SUMMED                                                                                                   \
+    "[run]\nsteps = 40\nmax_in_flight = 4\nsave_every = 5\nscript = \"script.lua\"\n"                              \
+    "[stage.rows]\nkind = \"synthetic\"\nrows = 4\n"                                                               \
+    "[stage.middle]\nkind = \"lua\"\nfile = \"middle.lua\"\ndepends_on = [\"rows\"]\noptions = { gain = 1 }\n"     \
+    "[stage.sum]\nkind = \"lua-state\"\nfile = \"sum.lua\"\ndepends_on = [\"middle\"]\non_failure = \"restart\"\n" \
+    "[stage.slow]\nkind = \"synthetic\"\ndepends_on = [\"sum\"]\nbusy_ms = 40\n"
+
+// Kills the actor `sum`.
+static void
+s_kill_sum(const run_t *run)
+{
+    pid_t found[32];
+    int count = run_processes(run, found, 32);
+    for (int i = 0; i < count; i++) {
+        char path[64], title[256] = "";
+        snprintf(path, sizeof path, "/proc/%d/cmdline", (int) found[i]);
+        FILE *file = fopen(path, "r");
+        size_t size = file ? fread(title, 1, sizeof title - 1, file) : 0;
+        for (size_t k = 0; k < size; k++)
+            title[k] = title[k] ? title[k] : ' ';
+        if (file)
+            fclose(file);
+        if (strstr(title, "verl-actor sum"))
+            kill(found[i], SIGKILL);
+    }
+}
+
+Test(script_run, a_run_that_goes_back_to_a_checkpoint_is_followed)
+{
+    run_t run;
+    run_start_after(&run,
+                    S_ACTOR S_SUM S_SCRIPT("at_step(3, function(run) run:apply" S_GAIN(
+                        "2") " end)\n"
+                             "at_step(25, function(run) run:apply" S_GAIN("3") " end)"),
+                    S_SUMMED, "");
+    run_until_steps(&run, 13);
+    s_kill_sum(&run);
+    run_wait(&run, 60);
+    char *gains = s_gains(&run), *metrics = run_file(&run, "metrics.jsonl"), *log = run_file(&run, "run.log");
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    cr_assert(strstr(log, "\"resumed\""), "%s", log);
+    cr_assert_str_eq(gains, "1112222222222222222222222333333333333333");
+    cr_assert(strstr(metrics, "\"sum/max\":368.0"), "%s", metrics); // 4 rows x (3 x 1 + 22 x 2 + 15 x 3)
+    free(log);
+    free(metrics);
+    free(gains);
+    run_done(&run);
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 // Scripts that come and go
 
