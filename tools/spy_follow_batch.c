@@ -175,5 +175,7 @@ verl_spy_batch_read(const verl_trace_record_t *record, verl_spy_batch_t *ret, ve
         return -1;
     }
     s_read_about(record, ret);
+    // Where whole values came along they are in the body here.
+    ret->bytes = (record->bytes > record->message.body_size ? record->bytes : record->message.body_size) + ret->shared;
     return 0;
 }

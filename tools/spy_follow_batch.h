@@ -31,6 +31,7 @@ typedef struct verl_spy_batch {
     bool              map;                  // the batch has a row map
     int               count, columns;       // looked at; that there are
     uint64_t          shared;               // bytes that are in shared memory
+    uint64_t          bytes;                // of the body as it was sent, and of what it names there
     verl_spy_column_t *items;
 } verl_spy_batch_t;
 

@@ -39,7 +39,7 @@ s_note_columns(verl_spy_tally_t *tally, const verl_trace_record_t *record, doubl
     for (int i = 0; i < batch.count; i++)
         if (batch.items[i].summed)
             tally->facts.scalars[VERL_SPY_SCALAR_nan] += (double) batch.items[i].summary.nans;
-    *bytes += (double) batch.shared;
+    *bytes = (double) batch.bytes;
     verl_spy_batch_done(&batch);
 }
 

@@ -86,7 +86,7 @@ s_add_batch(json_t *line, const verl_trace_record_t *record, bool values)
             json_object_set_new(columns, json_string_value(key), s_column(&batch.items[i], values));
             json_decref(key);
         }
-        bytes += batch.shared;
+        bytes = batch.bytes;
         json_object_set_new(line, "rows", json_integer(batch.rows));
         json_object_set_new(line, "first_row", json_integer(batch.first));
         json_object_set_new(line, "columns", columns);

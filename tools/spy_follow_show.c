@@ -136,7 +136,7 @@ s_put_batch(line_t *line, const verl_trace_record_t *record, bool values)
         s_put(line, ", and %d columns more", batch.columns - batch.count);
     if (!batch.columns)
         s_put(line, "%" PRId64 " rows, no columns", batch.rows);
-    uint64_t bytes = record->bytes + batch.shared;
+    uint64_t bytes = batch.bytes;
     verl_spy_batch_done(&batch);
     return bytes;
 }

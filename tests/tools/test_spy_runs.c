@@ -1,0 +1,220 @@
+// verl-spy on real runs: what it shows is what was sent, and the run does not know that it was there.
+#include <criterion/criterion.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "runtime/base/clock.h"
+#include "tools/run.h"
+
+static const char s_topology[] =
+    "[run]\nname = \"spied\"\nsteps = %d\nseed = 3\n"
+    "[stage.source]\nkind = \"synthetic\"\nrows = 4\nbytes = 8\nbusy_ms = %s\n"
+    "[stage.middle]\nkind = \"synthetic\"\ndepends_on = [\"source\"]\nbytes = 2000\nbusy_ms = 0.1\n"
+    "[stage.sink]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\"]\ndepends_on = [\"middle\"]\n";
+
+static const char *
+s_text(int steps, const char *busy_ms)
+{
+    static char text[1000];
+    snprintf(text, sizeof text, s_topology, steps, busy_ms);
+    return text;
+}
+
+// Starts verl-spy with these words on the run; its output goes to FOLDER/NAME.out and .err.
+static pid_t
+s_spy(const run_t *run, const char *name, const char *words)
+{
+    char command[1000];
+    snprintf(command, sizeof command, "exec %s/bin/verl-spy --run %s/run %s >%s/%s.out 2>%s/%s.err", VERL_BINARY_DIR,
+             run->folder, words, run->folder, name, run->folder, name);
+    pid_t pid = fork();
+    if (pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static int
+s_wait(pid_t pid)
+{
+    int status = 0;
+    int64_t limit = verl_now() + 60 * VERL_S;
+    while (waitpid(pid, &status, WNOHANG) == 0) {
+        if (verl_now() > limit) {
+            kill(pid, SIGKILL);
+            waitpid(pid, &status, 0);
+            cr_assert_fail("verl-spy did not end within 60 s");
+        }
+        usleep(2000);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static char *
+s_output(const run_t *run, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "../%s", name);
+    return run_file(run, path);
+}
+
+static long
+s_count(const char *remarks, const char *word)
+{
+    for (const char *at = remarks; at && *at; at = strchr(at, '\n') ? strchr(at, '\n') + 1 : NULL) {
+        char *end;
+        long number = strtol(at, &end, 10);
+        if (end != at && *end == ' ' && strncmp(end + 1, word, strlen(word)) == 0)
+            return number;
+    }
+    return -1;
+}
+
+// Waits until a file of the folder has a line.
+static void
+s_until_line(const run_t *run, const char *name)
+{
+    int64_t limit = verl_now() + 20 * VERL_S;
+    bool there = false;
+    while (!there && verl_now() < limit) {
+        char *text = s_output(run, name);
+        there = strchr(text, '\n') != NULL;
+        free(text);
+        usleep(5000);
+    }
+    cr_assert(there, "%s has a line within 20 s", name);
+}
+
+// Of a channel's messages from the first one shown to the last one of the run: each was shown or is counted.
+Test(spy_runs, every_message_is_shown_or_counted, .timeout = 200)
+{
+    run_t run;
+    int steps = 3000;
+    run_start(&run, s_text(steps, "0.3"), "");
+    run_until_steps(&run, 1);
+    pid_t spy = s_spy(&run, "spy", "--json --kind data --edge source:middle");
+    s_until_line(&run, "spy.out");
+    kill(spy, SIGSTOP);                     // meanwhile it takes nothing
+    usleep(500000);
+    kill(spy, SIGCONT);
+    run_wait(&run, 120);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    cr_assert_eq(s_wait(spy), 0);
+    char *said = s_output(&run, "spy.out"), *remarks = s_output(&run, "spy.err");
+    json_t *first = json_loads(said, JSON_DISABLE_EOF_CHECK, NULL);
+    int64_t from = json_integer_value(json_object_get(first, "batch"));
+    long shown = s_count(remarks, "shown"), dropped = s_count(remarks, "dropped");
+    cr_assert_eq(run_lines(said), shown);
+    cr_assert_eq(shown + dropped, steps - from, "%ld shown, %ld dropped, from batch %" PRId64 "\n%s", shown, dropped, from,
+                 remarks);
+    cr_assert_gt(json_integer_value(json_object_get(first, "seq")), 0);
+    json_decref(first);
+    free(said);
+    free(remarks);
+    run_done(&run);
+}
+
+// A small learning run: its metrics depend on every bit that went from stage to stage.
+static const char s_learning[] =
+    "[run]\nname = \"learning\"\nsteps = 120\nseed = 1\n"
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"" VERL_SOURCE_DIR "/topologies/models/addition-1m\"\nthreads = 1\n"
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"" VERL_SOURCE_DIR "/topologies/data/addition-train.jsonl\"]\n"
+    "tokenizer = \"" VERL_SOURCE_DIR "/topologies/models/addition-1m\"\nrows = 8\n"
+    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 4\nmax_new_tokens = 4\n"
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"exact\"\ndepends_on = [\"generate\"]\n"
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-4\n";
+
+// Attaching, filtering and detaching changes no bit of what the run measures.
+Test(spy_runs, a_run_that_is_watched_measures_the_same, .timeout = 200)
+{
+    static const char *const words[] = { "-n 3 --quiet", "-n 2 --values --stats --kind all --quiet",
+                                         "--timeout 0.05 --kind all --json --quiet" };
+    run_t plain, watched;
+    run_whole(&plain, s_learning, "");
+    cr_assert_eq(plain.code, 0, "%s", plain.said);
+    run_start(&watched, s_learning, "");
+    run_until_steps(&watched, 1);
+    int attached = 0;
+    for (int i = 0; i < 40 && kill(watched.pid, 0) == 0; i++) {
+        char name[32], *lines;
+        snprintf(name, sizeof name, "spy%d", i);
+        if (s_wait(s_spy(&watched, name, words[i % 3])) != 0)
+            break;                          // it is over
+        snprintf(name, sizeof name, "spy%d.out", i);
+        lines = s_output(&watched, name);
+        attached += run_lines(lines) > 0;
+        free(lines);
+    }
+    run_wait(&watched, 150);
+    cr_assert_eq(watched.code, 0, "%s", watched.said);
+    cr_assert_gt(attached, 2);
+    char *of_plain = run_timeless_metrics(&plain), *of_watched = run_timeless_metrics(&watched);
+    cr_assert(strstr(of_plain, "actor/"));
+    cr_assert_str_eq(of_watched, of_plain);
+    free(of_plain);
+    free(of_watched);
+    run_done(&plain);
+    run_done(&watched);
+}
+
+Test(spy_runs, a_killed_spy_ends_its_trace, .timeout = 200)
+{
+    run_t run;
+    run_start(&run, s_text(100000, "1"), "");
+    run_until_steps(&run, 1);
+    pid_t killed = s_spy(&run, "killed", "");
+    s_until_line(&run, "killed.out");
+    pid_t other = s_spy(&run, "other", "--kind order --json");
+    s_until_line(&run, "other.out");
+    kill(killed, SIGKILL);
+    s_wait(killed);
+    bool told = false;
+    for (int64_t limit = verl_now() + 10 * VERL_S; !told && verl_now() < limit; usleep(5000)) {
+        char *said = s_output(&run, "other.out");
+        told = strstr(said, "\"untrace\"") != NULL;
+        free(said);
+    }
+    cr_assert(told, "the actors are told that a trace is over within 10 s of its follower's death");
+    kill(other, SIGINT);
+    cr_assert_eq(s_wait(other), 0);
+    kill(run.pid, SIGINT);
+    run_wait(&run, 60);
+    run_done(&run);
+}
+
+// One actor of a recorded run, alone, gives again what it gave: the same bytes.
+Test(spy_runs, a_recording_is_replayed_into_one_actor, .timeout = 200)
+{
+    run_t run;
+    char words[200];
+    run_start(&run, s_text(300, "3"), "");
+    run_until_steps(&run, 1);
+    snprintf(words, sizeof words, "record %s/file --values --kind data", run.folder);
+    pid_t spy = s_spy(&run, "spy", words);
+    run_wait(&run, 120);
+    cr_assert_eq(s_wait(spy), 0);
+    snprintf(words, sizeof words, "replay %s/file --to middle --json --values", run.folder);
+    int code = s_wait(s_spy(&run, "again", words));
+    char *remarks = s_output(&run, "again.err"), *said = s_output(&run, "again.out");
+    cr_assert_eq(code, 0, "%s", remarks);
+    long fed = s_count(remarks, "messages fed");
+    cr_assert_gt(fed, 10, "%s", remarks);
+    cr_assert_eq(run_lines(said), fed, "one message in, one out\n%s", remarks);
+    free(remarks);
+    free(said);
+    snprintf(words, sizeof words, "replay %s/file --to nobody", run.folder);
+    cr_assert_eq(s_wait(s_spy(&run, "nobody", words)), 1);
+    run_done(&run);
+}
