@@ -11,6 +11,7 @@
 #include "actors/data/random.h"
 #include "actors/data/sampler.h"
 #include "actors/kit/prompt.h"
+#include "runtime/base/clock.h"
 
 #define LONGEST_NAME 255                    // of a field
 #define LOOK_BYTES (8 << 20)                // data sets up to this size are read whole before a start
@@ -229,6 +230,7 @@ s_prepare(verl_stage_t *stage)
 {
     loader_t *self = verl_stage_state(stage);
     char error[1024];
+    int64_t begin = verl_now();
     self->data = verl_jsonl_open(self->files.items, (size_t) self->files.count, error, sizeof error);
     if (!self->data)
         return verl_fail(stage, "%s", error);
@@ -236,6 +238,8 @@ s_prepare(verl_stage_t *stage)
         (verl_prompter_init(&self->prompter, self->tokenizer, error, sizeof error) != 0 ||
          verl_tokenizer_load(self->prompter.tokenizer, error, sizeof error) != 0))
         return verl_fail(stage, "%s", error);
+    verl_loaded(stage, self->tokenizer && *self->tokenizer ? "records and tokenizer" : "records",
+                (double) (verl_now() - begin) / 1e9);
     return 0;
 }
 

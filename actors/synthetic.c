@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 #include <verl.h>
 #include "actors/data/random.h"
+#include "runtime/base/clock.h"
 
 enum { MODE_SLEEP, MODE_SPIN };
 enum { LOAD_ONCE, LOAD_BATCH };
@@ -49,18 +49,10 @@ static const verl_option_t s_options[] = {
 
 #define S_STEP_NS 50000000                  // between two looks at whether the run is being stopped
 
-static int64_t
-s_now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t) now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static int
 s_spin(verl_stage_t *stage, int64_t end)
 {
-    for (int64_t now = s_now_ns(), look = now + S_STEP_NS; now < end; now = s_now_ns())
+    for (int64_t now = verl_now(), look = now + S_STEP_NS; now < end; now = verl_now())
         if (now >= look) {
             if (verl_progress(stage, 0))
                 return -1;
@@ -75,19 +67,19 @@ s_take(verl_stage_t *stage, const synthetic_t *self, double ms)
     if (ms <= 0)
         return 0;
     if (self->mode == MODE_SPIN)
-        return s_spin(stage, s_now_ns() + (int64_t) (ms * 1e6));
+        return s_spin(stage, verl_now() + (int64_t) (ms * 1e6));
     return verl_sleep(stage, ms / 1e3) ? -1 : 0;
 }
 
 static int
 s_load(verl_stage_t *stage, const synthetic_t *self)
 {
-    int64_t begin = s_now_ns();
+    int64_t begin = verl_now();
     if (self->load_ms <= 0)
         return 0;
     if (s_take(stage, self, self->load_ms) != 0)
         return -1;
-    verl_loaded(stage, self->loads, (double) (s_now_ns() - begin) / 1e9);
+    verl_loaded(stage, self->loads, (double) (verl_now() - begin) / 1e9);
     return 0;
 }
 
@@ -160,7 +152,7 @@ static int
 s_copy(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, const char *name)
 {
     const verl_column_t *column = verl_batch_column(in, name);
-    int64_t begin = s_now_ns(), rows = verl_batch_rows(in);
+    int64_t begin = verl_now(), rows = verl_batch_rows(in);
     if (column->dtype != VERL_U8)
         return verl_fail(stage, "copies names the column %s, which is of %s: one of u8 would be right", name,
                          verl_dtype_name(column->dtype));
@@ -173,7 +165,7 @@ s_copy(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, const cha
         copy += lengths[row];
     }
     free(lengths);
-    verl_moved(stage, (double) (s_now_ns() - begin) / 1e9);
+    verl_moved(stage, (double) (verl_now() - begin) / 1e9);
     return copy ? 0 : -1;
 }
 

@@ -17,7 +17,8 @@ s_help(void)
 {
     printf("usage: verl-spy batch N [--run DIR] [--json]\n"
            "\n"
-           "Shows where batch N of a live run stands: when each stage worked on it, what each of the others waits for. A batch\n"
+           "Shows where batch N of a live run stands: when each stage worked on it, what each of the others waits for. "
+           "A batch\n"
            "that is done is shown as long as it is one of the last 64.\n");
     return fflush(stdout) || ferror(stdout);
 }
@@ -115,8 +116,10 @@ s_ask(const verl_spy_options_t *options, long long batch)
 {
     struct timespec settle = { .tv_nsec = (long) (SETTLE_S * 1e9) };
     verl_client_t *client = verl_spy_open(options, NAME);
-    json_t *first = client ? verl_spy_ask(client, json_pack("{s:s, s:I}", "do", "batch", "batch", (json_int_t) batch), NAME)
-                           : NULL, *answer = NULL;
+    json_t *first =
+               client ? verl_spy_ask(client, json_pack("{s:s, s:I}", "do", "batch", "batch", (json_int_t) batch), NAME)
+                      : NULL,
+           *answer = NULL;
     bool moves = first && strcmp(verl_spy_text(first, "state"), "under way") == 0;
     if (moves) {                            // what its actors do was known of a while ago
         nanosleep(&settle, NULL);

@@ -14,7 +14,8 @@ s_help(void)
 {
     printf("usage: verl-spy graph [--dot | --mermaid | --svg] [--rates] [--run DIR] [--json]\n"
            "\n"
-           "Writes the graph of a live run to standard output: its stages in their actors, the columns that travel from stage\n"
+           "Writes the graph of a live run to standard output: its stages in their actors, the columns that travel "
+           "from stage\n"
            "to stage, and the weights that are published (dashed).\n"
            "\n"
            "  --dot       for graphviz (the default)\n"
@@ -55,7 +56,8 @@ verl_graph_under(const json_t *stage, const json_t *status, char *text, size_t s
     char figure[32];
     if (now)
         snprintf(text, size, "%s/s, queue %.0f%s%s", verl_spy_rate(rate, figure, sizeof figure),
-                 verl_spy_number(now, "queue"), strcmp(actor, name) == 0 ? "" : ", ", strcmp(actor, name) == 0 ? "" : actor);
+                 verl_spy_number(now, "queue"), strcmp(actor, name) == 0 ? "" : ", ",
+                 strcmp(actor, name) == 0 ? "" : actor);
     else
         snprintf(text, size, "%s", strcmp(actor, name) == 0 ? verl_spy_text(stage, "does") : actor);
     return text;

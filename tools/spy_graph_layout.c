@@ -1,4 +1,4 @@
-// spy_graph_layout.c: see spy_graph_layout.h. Layers by longest path; rows by the mean of the neighbours' rows, to and fro.
+// spy_graph_layout.c: see spy_graph_layout.h. Layers by longest path; rows by the mean of the neighbours', to and fro.
 #include "tools/spy_graph_layout.h"
 #include <stdbool.h>
 #include <stdlib.h>
@@ -65,7 +65,8 @@ s_layers(verl_graph_layout_t *self, const json_t *plan)
         }
     }
     for (int i = 0; i < self->places_count; i++)
-        self->layers_count = self->places[i].layer + 1 > self->layers_count ? self->places[i].layer + 1 : self->layers_count;
+        self->layers_count =
+            self->places[i].layer + 1 > self->layers_count ? self->places[i].layer + 1 : self->layers_count;
 }
 
 // The places that edges over several layers pass.
@@ -78,7 +79,8 @@ s_passes(verl_graph_layout_t *self, const json_t *plan)
         if (s_is_weights(plan, i) || end <= first)
             continue;
         edge->passes = calloc((size_t) (end - first), sizeof *edge->passes);
-        verl_graph_place_t *places = realloc(self->places, (size_t) (self->places_count + end - first) * sizeof *places);
+        verl_graph_place_t *places =
+            realloc(self->places, (size_t) (self->places_count + end - first) * sizeof *places);
         if (places)
             self->places = places;
         if (!places || !edge->passes)

@@ -87,8 +87,10 @@ s_weights(svg_t *self, const verl_graph_edge_t *edge, const char *brings, int la
     double x = s_x(self, edge->from) + BOX_W / 2.0, y = s_y(self, edge->from) + BOX_H / 2.0;
     double to_x = s_x(self, edge->to) + BOX_W / 2.0, to_y = s_y(self, edge->to) + BOX_H / 2.0 + 4;
     double low = EDGE + 20 + self->layout.rows_most * STEP_Y + 22 * lane;
-    verl_text_format(self->out, "<path class=\"weights\" d=\"M%.0f,%.0f C%.0f,%.0f %.0f,%.0f %.0f,%.0f S%.0f,%.0f %.0f,%.0f\" "
-                     "marker-end=\"url(#arrow)\"/>\n", x, y, x, low, x, low, (x + to_x) / 2, low, to_x, low, to_x, to_y);
+    verl_text_format(self->out,
+                     "<path class=\"weights\" d=\"M%.0f,%.0f C%.0f,%.0f %.0f,%.0f %.0f,%.0f S%.0f,%.0f %.0f,%.0f\" "
+                     "marker-end=\"url(#arrow)\"/>\n",
+                     x, y, x, low, x, low, (x + to_x) / 2, low, to_x, low, to_x, to_y);
     verl_text_format(self->out, "<text class=\"brings\" x=\"%.0f\" y=\"%.0f\">", (x + to_x) / 2, low - 4);
     s_text(self->out, brings);
     verl_display_text_add(self->out, "</text>\n");
@@ -142,8 +144,10 @@ s_head(svg_t *self)
         lanes += verl_spy_flag(json_array_get(edges, i), "weights");
     int width = 2 * EDGE + (self->layout.layers_count - 1) * STEP_X + BOX_W;
     int height = 2 * EDGE + 20 + self->layout.rows_most * STEP_Y + 22 * lanes;
-    verl_text_format(self->out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
-                     "font-family=\"sans-serif\">\n", width, height, width, height);
+    verl_text_format(self->out,
+                     "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+                     "font-family=\"sans-serif\">\n",
+                     width, height, width, height);
     verl_display_text_add(self->out,
         "<style>rect{stroke:#555}path{fill:none;stroke:#555}.weights{stroke-dasharray:6 4}text{text-anchor:middle}"
         ".name{font-size:14px;font-weight:bold}.under,.brings{font-size:11px;fill:#444}</style>\n"

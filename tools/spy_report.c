@@ -23,13 +23,16 @@ typedef struct report {
 static int
 s_help(void)
 {
-    printf("usage: verl-spy report [--run DIR] [--json]\n"
-           "\n"
-           "Says where the time of a run goes, live or after its end (--run): each stage's shares, the stage that holds the\n"
-           "run up and why, and the three diseases: a stage that waits in step with another though nothing makes it\n"
-           "(synchronous trap), data that moves by a detour (transfer tax), work that happens for every batch though once\n"
-           "would do (repeated loading). What a cure would bring is computed: the plan is played through with the times\n"
-           "that were measured.\n");
+    printf(
+        "usage: verl-spy report [--run DIR] [--json]\n"
+        "\n"
+        "Says where the time of a run goes, live or after its end (--run): each stage's shares, the stage that holds "
+        "the\n"
+        "run up and why, and the three diseases: a stage that waits in step with another though nothing makes it\n"
+        "(synchronous trap), data that moves by a detour (transfer tax), work that happens for every batch though "
+        "once\n"
+        "would do (repeated loading). What a cure would bring is computed: the plan is played through with the times\n"
+        "that were measured.\n");
     return fflush(stdout) || ferror(stdout);
 }
 
@@ -83,10 +86,13 @@ s_table(report_t *self)
         verl_text_cell(&self->text, verl_spy_text(stage, "name"), widest, false, self->unicode);
         verl_text_format(&self->text, "  %7.0f", batches);
         double work = verl_spy_number(seconds, "busy") + verl_spy_number(seconds, "moving");
-        verl_text_cell(&self->text, verl_spy_seconds(batches > 0 ? work / batches : 0, text, sizeof text), 9, true, true);
+        verl_text_cell(&self->text, verl_spy_seconds(batches > 0 ? work / batches : 0, text, sizeof text), 9, true,
+                       true);
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
-            verl_text_cell(&self->text, verl_spy_percent(verl_spy_number(json_object_get(stage, "shares"), keys[j]), text,
-                                                         sizeof text), 9, true, true);
+            verl_text_cell(
+                &self->text,
+                verl_spy_percent(verl_spy_number(json_object_get(stage, "shares"), keys[j]), text, sizeof text), 9,
+                true, true);
         verl_display_text_add(&self->text, "\n");
     }
 }
@@ -133,7 +139,8 @@ s_bottleneck(report_t *self)
     char line[1300];
     verl_display_text_add(&self->text, "\n");
     if (!self->found->bottleneck[0]) {
-        verl_display_text_add(&self->text, "bottleneck\n    no stage: none of them, made faster, would speed the run up\n");
+        verl_display_text_add(&self->text,
+                              "bottleneck\n    no stage: none of them, made faster, would speed the run up\n");
         return;
     }
     verl_display_text_add(&self->text, "bottleneck\n");
@@ -150,7 +157,8 @@ s_causes(report_t *self)
     char line[1300];
     const verl_diagnosis_t *found = self->found;
     if (!found->count) {
-        verl_display_text_add(&self->text, "\nNo stage waits without need, no data moves twice, nothing is loaded again.\n");
+        verl_display_text_add(&self->text,
+                              "\nNo stage waits without need, no data moves twice, nothing is loaded again.\n");
         return;
     }
     for (int d = 0; d < VERL_DISEASES; d++) {
@@ -183,9 +191,11 @@ s_doubt(report_t *self)
         verl_text_format(&self->text, "\nOnly %.0f batches are done: times are still uncertain.\n",
                          verl_spy_number(self->profile, "done"));
     else if (ratio > 1.3 || ratio < 1 / 1.3)
-        verl_text_format(&self->text, "\n(By the times of its stages the run would do %.3g batches a second; it did %.3g: what "
+        verl_text_format(&self->text,
+                         "\n(By the times of its stages the run would do %.3g batches a second; it did %.3g: what "
                          "is between\nthem, such as the start, room for outputs or a busy machine, is not in the "
-                         "estimates.)\n", found->rate, found->measured);
+                         "estimates.)\n",
+                         found->rate, found->measured);
 }
 
 // --- for programs -------------------------------------------------------------------------------------------------
@@ -197,22 +207,22 @@ s_json(const report_t *self)
     json_t *causes = json_array();
     for (int i = 0; i < found->count; i++) {
         const verl_cause_t *cause = &found->causes[i];
-        json_array_append_new(causes, json_pack("{s:s, s:s, s:s, s:s, s:f}", "disease", verl_disease_names[cause->disease],
-                                                "stage", cause->stage, "text", cause->text, "help", cause->help, "gain",
-                                                cause->gain));
+        json_array_append_new(causes, json_pack("{s:s, s:s, s:s, s:s, s:f}", "disease",
+                                                verl_disease_names[cause->disease], "stage", cause->stage, "text",
+                                                cause->text, "help", cause->help, "gain", cause->gain));
     }
-    json_t *object = json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:o, s:O}", "run",
-                               verl_spy_text(self->profile, "run"), "directory", self->directory, "live", self->live, "done",
-                               verl_spy_number(self->profile, "done"), "seconds", verl_spy_number(self->profile, "seconds"),
-                               "batches_per_second", found->measured, "model_batches_per_second", found->rate,
-                               "without_causes", found->cured, "causes", causes, "stages",
-                               json_object_get(self->profile, "stages"));
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:f, s:f, s:f, s:f, s:f, s:o, s:O}", "run", verl_spy_text(self->profile, "run"),
+                  "directory", self->directory, "live", self->live, "done", verl_spy_number(self->profile, "done"),
+                  "seconds", verl_spy_number(self->profile, "seconds"), "batches_per_second", found->measured,
+                  "model_batches_per_second", found->rate, "without_causes", found->cured, "causes", causes, "stages",
+                  json_object_get(self->profile, "stages"));
     if (self->tokens > 0)
         json_object_set_new(object, "tokens_per_second", json_real(self->tokens));
     if (found->bottleneck[0])
-        json_object_set_new(object, "bottleneck", json_pack("{s:s, s:s, s:s, s:f}", "stage", found->bottleneck, "reason",
-                                                            found->reason, "help", found->help, "in_half_the_time",
-                                                            found->faster));
+        json_object_set_new(object, "bottleneck",
+                            json_pack("{s:s, s:s, s:s, s:f}", "stage", found->bottleneck, "reason", found->reason,
+                                      "help", found->help, "in_half_the_time", found->faster));
     return object;
 }
 

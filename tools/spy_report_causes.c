@@ -1,24 +1,16 @@
-// spy_report_causes.c: see spy_report_causes.h.
-#include "tools/spy_report_causes.h"
+// spy_report_causes.c: where each of the three diseases may be in a run. See spy_report_causes.h.
+#include "tools/spy_report_impl.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tools/spy_views.h"
 
-#define WORTH      1.05                     // a cause is one where the run would be so much faster without it
-#define ADDS       1.005                    // … or so much, where all of its disease together are worth it
 #define COPY_SPEED 8e9                      // bytes a second at which a copy is taken to go where nobody timed it
 
 const char *const verl_disease_names[VERL_DISEASES] = {
     "synchronous trap", "transfer tax", "repeated loading",
 };
-
-typedef struct search {
-    const json_t     *profile;
-    verl_diagnosis_t *found;
-    verl_model_t      base;
-} search_t;
 
 static verl_cause_t *
 s_add(search_t *self, verl_disease_t disease, const char *stage)
@@ -35,56 +27,6 @@ static const json_t *
 s_stage(const search_t *self, int index)
 {
     return json_array_get(verl_spy_list(self->profile, "stages"), (size_t) index);
-}
-
-// --- how one is taken away ----------------------------------------------------------------------------------------
-
-// A stage that works with its actor's weights in place gets an actor of its own, one step behind.
-static void
-s_part(verl_model_t *model, int index)
-{
-    verl_model_stage_t *stage = &model->stages[index];
-    if (model->actors_count == VERL_MODEL_STAGES || stage->writer < 0)
-        return;
-    verl_model_add_edge(model, (verl_model_edge_t) { .maker = stage->writer, .reader = index, .weights = true,
-                                                     .staleness = 1 });
-    stage->writer = -1;
-    stage->actor = model->actors_count++;
-}
-
-static void
-s_cure(verl_model_t *model, const verl_cause_t *cause)
-{
-    if (cause->edge >= 0 && model->edges[cause->edge].weights)
-        model->edges[cause->edge].staleness = 1;
-    else if (cause->edge >= 0)
-        model->edges[cause->edge].gone = true;
-    if (cause->in_flight)
-        model->max_in_flight = cause->in_flight;
-    if (cause->stage_index < 0)
-        return;
-    verl_model_stage_t *stage = &model->stages[cause->stage_index];
-    if (cause->disease == VERL_DISEASE_SYNCHRONOUS)
-        s_part(model, cause->stage_index);
-    else
-        stage->seconds = stage->seconds - cause->saved > 0 ? stage->seconds - cause->saved : 0;
-}
-
-// Without all causes but one (-1: without any).
-static double
-s_rate_without(const search_t *self, verl_model_t *work, int but)
-{
-    *work = self->base;
-    for (int i = 0; i < self->found->count; i++)
-        if (i != but)
-            s_cure(work, &self->found->causes[i]);
-    return verl_model_rate(work);
-}
-
-static double
-s_ratio(double better, double worse)
-{
-    return worse > 0 && isfinite(better) && isfinite(worse) ? better / worse : 1;
 }
 
 // --- the synchronous trap -----------------------------------------------------------------------------------------
@@ -131,9 +73,10 @@ s_find_strict(search_t *self)
         if (!cause)
             continue;
         cause->edge = i;
-        snprintf(cause->text, sizeof cause->text, "`%s` and `%s` take turns: staleness = 0 makes each batch wait for the "
-                 "weights that the one before it makes", model->stages[edge->reader].name,
-                 model->stages[edge->maker].name);
+        snprintf(cause->text, sizeof cause->text,
+                 "`%s` and `%s` take turns: staleness = 0 makes each batch wait for the "
+                 "weights that the one before it makes",
+                 model->stages[edge->reader].name, model->stages[edge->maker].name);
         snprintf(cause->help, sizeof cause->help, "staleness = 1, where the training may be one step off policy");
     }
     for (int i = 0; i < model->stages_count; i++) {
@@ -144,38 +87,37 @@ s_find_strict(search_t *self)
         cause->stage_index = i;
         snprintf(cause->text, sizeof cause->text, "`%s` and `%s` take turns: they share one copy of the weights "
                  "(staleness = 0)", stage->name, model->stages[stage->writer].name);
-        snprintf(cause->help, sizeof cause->help, "staleness = 1 gives it an actor of its own, where the training may be "
+        snprintf(cause->help, sizeof cause->help,
+                 "staleness = 1 gives it an actor of its own, where the training may be "
                  "one step off policy");
     }
 }
 
 // Too few batches alive at once for all stages to have work. The fewest that do nearly as well as many are proposed.
 static void
-s_find_in_flight(search_t *self)
+s_find_in_flight(search_t *self, verl_model_t *work)
 {
-    verl_model_t *work = malloc(sizeof *work);
-    verl_cause_t *cause = work ? s_add(self, VERL_DISEASE_SYNCHRONOUS, "") : NULL;
+    verl_cause_t *cause = s_add(self, VERL_DISEASE_SYNCHRONOUS, "");
     int64_t now = self->base.max_in_flight, places = self->base.stages_count;
     for (int i = 0; i < self->base.stages_count; i++)
         places += self->base.stages[i].replicas - 1;
     int64_t many = 2 * places > now ? 2 * places : now;
-    if (cause) {
-        cause->in_flight = many;
-        double best = s_rate_without(self, work, -1);
-        for (int64_t few = now; few + 1 < many;) {
-            cause->in_flight = (few + many) / 2;
-            if (s_rate_without(self, work, -1) >= 0.97 * best)
-                many = cause->in_flight;
-            else
-                few = cause->in_flight;
-        }
-        cause->in_flight = many;
-        snprintf(cause->text, sizeof cause->text, "max_in_flight = %lld: a batch may begin only when the %s before it is "
-                 "done everywhere, so that stages stand idle while another works", (long long) now,
-                 now == 1 ? "one" : "last but few");
-        snprintf(cause->help, sizeof cause->help, "max_in_flight = %lld, or leave it out", (long long) cause->in_flight);
+    if (!cause)
+        return;
+    cause->in_flight = many;
+    double best = verl_rate_without(self, work, -1);
+    for (int64_t few = now; few + 1 < many;) {
+        cause->in_flight = (few + many) / 2;
+        if (verl_rate_without(self, work, -1) >= 0.97 * best)
+            many = cause->in_flight;
+        else
+            few = cause->in_flight;
     }
-    free(work);
+    cause->in_flight = many;
+    snprintf(cause->text, sizeof cause->text,
+             "max_in_flight = %lld: a batch may begin only when the %s before it is done everywhere, so that stages "
+             "stand idle while another works", (long long) now, now == 1 ? "one" : "last but few");
+    snprintf(cause->help, sizeof cause->help, "max_in_flight = %lld, or leave it out", (long long) cause->in_flight);
 }
 
 // --- the transfer tax ---------------------------------------------------------------------------------------------
@@ -225,7 +167,8 @@ s_find_again(search_t *self, int index)
 {
     const json_t *stage = s_stage(self, index);
     const verl_model_stage_t *model = &self->base.stages[index];
-    double batches = verl_spy_number(stage, "batches"), bytes = verl_spy_number(json_object_get(stage, "bytes"), "again");
+    double batches = verl_spy_number(stage, "batches"),
+           bytes = verl_spy_number(json_object_get(stage, "bytes"), "again");
     double moving = verl_spy_number(json_object_get(stage, "seconds"), "moving");
     char names[300], size[32], part[32], whole[32];
     const char *from;
@@ -241,10 +184,13 @@ s_find_again(search_t *self, int index)
              "%s", model->name, names, *names ? ", " : "", size, verl_spy_seconds(cause->saved, part, sizeof part),
              verl_spy_seconds(model->seconds, whole, sizeof whole));
     if (from)
-        snprintf(cause->help, sizeof cause->help, "do not give %s again: a stage behind it gets the column straight from "
-                 "`%s`", names, from);
+        snprintf(cause->help, sizeof cause->help,
+                 "do not give %s again: a stage behind it gets the column straight from "
+                 "`%s`",
+                 names, from);
     else
-        snprintf(cause->help, sizeof cause->help, "do not give it again: a stage behind it gets a column straight from its "
+        snprintf(cause->help, sizeof cause->help,
+                 "do not give it again: a stage behind it gets a column straight from its "
                  "maker");
 }
 
@@ -296,145 +242,15 @@ s_find_loads(search_t *self)
     }
 }
 
-// --- what is worth naming -----------------------------------------------------------------------------------------
-
-static int
-s_compare(const void *a, const void *b)
+void
+verl_find_causes(search_t *self, verl_model_t *work)
 {
-    double x = ((const verl_cause_t *) a)->gain, y = ((const verl_cause_t *) b)->gain;
-    return (x < y) - (x > y);
-}
-
-// Of some causes: how many times as fast without them, alone or as the last ones.
-static double
-s_gain(const search_t *self, verl_model_t *work, const bool *chosen)
-{
-    const verl_diagnosis_t *found = self->found;
-    double rates[3];                        // without the chosen ones, without the others, without any
-    for (int way = 0; way < 3; way++) {
-        *work = self->base;
-        for (int i = 0; i < found->count; i++)
-            if (way == 2 || chosen[i] == (way == 0))
-                s_cure(work, &found->causes[i]);
-        rates[way] = verl_model_rate(work);
-    }
-    double alone = s_ratio(rates[0], found->rate), last = s_ratio(rates[2], rates[1]);
-    return alone > last ? alone : last;
-}
-
-// Many small copies, or loads, are one big disease: they are judged together, and each one that adds to it is named.
-static void
-s_weigh(search_t *self, verl_model_t *work)
-{
-    verl_diagnosis_t *found = self->found;
-    double families[VERL_DISEASES];
-    for (int d = 0; d < VERL_DISEASES; d++) {
-        bool chosen[VERL_CAUSES_MOST];
-        for (int i = 0; i < found->count; i++)
-            chosen[i] = (int) found->causes[i].disease == d;
-        families[d] = d == VERL_DISEASE_SYNCHRONOUS ? 0 : s_gain(self, work, chosen);
-    }
-    for (int i = 0; i < found->count; i++) {
-        bool chosen[VERL_CAUSES_MOST] = { false };
-        chosen[i] = true;
-        found->causes[i].gain = s_gain(self, work, chosen);
-    }
-    int kept = 0;
-    for (int i = 0; i < found->count; i++)
-        if (found->causes[i].gain >= WORTH || (families[found->causes[i].disease] >= WORTH && found->causes[i].gain >= ADDS))
-            found->causes[kept++] = found->causes[i];
-    found->count = kept;
-    qsort(found->causes, (size_t) kept, sizeof *found->causes, s_compare);
-    found->cured = s_rate_without(self, work, -1);
-}
-
-// --- the bottleneck -----------------------------------------------------------------------------------------------
-
-// How much of the time a stage's worker works, by the model.
-static double
-s_use(const search_t *self, int index)
-{
-    const verl_model_stage_t *stage = &self->base.stages[index];
-    double seconds = 0;
-    for (int i = 0; i < self->base.stages_count; i++)
-        if (self->base.stages[i].actor == stage->actor)
-            seconds += self->base.stages[i].seconds / (double) self->base.stages[i].period;
-    return seconds * self->found->rate / stage->replicas;
-}
-
-static void
-s_explain(search_t *self, int index)
-{
-    verl_diagnosis_t *found = self->found;
-    const verl_model_stage_t *stage = &self->base.stages[index];
-    const json_t *plan = s_stage(self, index);
-    const json_t *actor = verl_spy_named(verl_spy_list(self->profile, "actors"), verl_spy_text(plan, "actor"));
-    double use = s_use(self, index);
-    char takes[32];
-    verl_spy_seconds(stage->seconds, takes, sizeof takes);
-    snprintf(found->bottleneck, sizeof found->bottleneck, "%s", stage->name);
-    if (use >= 0.9)
-        snprintf(found->reason, sizeof found->reason, "it takes %s a batch, and once the run is under way its actor `%s` works "
-                 "%.0f %% of the time: everything else waits for it", takes, verl_spy_text(plan, "actor"), fmin(100 * use, 100));
-    else
-        snprintf(found->reason, sizeof found->reason, "it takes %s a batch, the most of what happens in turn; its actor "
-                 "`%s` itself works only %.0f %% of the time", takes, verl_spy_text(plan, "actor"), 100 * use);
-    if (found->count > 0)
-        snprintf(found->help, sizeof found->help, "take away the causes below first");
-    else if (use >= 0.9 && !verl_spy_flag(actor, "keeps_state"))
-        snprintf(found->help, sizeof found->help, "replicas = %d on it, or less work a batch", stage->replicas + 1);
-    else
-        snprintf(found->help, sizeof found->help, "less work a batch in it, or a faster device");
-}
-
-static void
-s_find_bottleneck(search_t *self, verl_model_t *work)
-{
-    int best = -1;
-    double gain = 1.005;
+    s_find_empty(self);
+    s_find_strict(self);
     for (int i = 0; i < self->base.stages_count; i++) {
-        if (self->base.stages[i].seconds <= 0)
-            continue;
-        *work = self->base;
-        work->stages[i].seconds /= 2;
-        double faster = s_ratio(verl_model_rate(work), self->found->rate);
-        if (faster > gain) {
-            gain = faster;
-            best = i;
-        }
+        s_find_again(self, i);
+        s_find_moving(self, i);
     }
-    self->found->faster = gain;
-    if (best >= 0)
-        s_explain(self, best);
-}
-
-int
-verl_diagnose(const json_t *profile, verl_diagnosis_t *found)
-{
-    search_t *self = calloc(1, sizeof *self);
-    verl_model_t *work = malloc(sizeof *work);
-    double seconds = verl_spy_number(profile, "seconds");
-    *found = (verl_diagnosis_t) { .measured = seconds > 0 ? verl_spy_number(profile, "done") / seconds : 0 };
-    int failed = !self || !work || verl_model_make(&self->base, profile);
-    if (!failed) {
-        self->profile = profile;
-        self->found = found;
-        found->rate = verl_model_rate(&self->base);
-        failed = !(found->rate > 0 && isfinite(found->rate));
-    }
-    if (!failed) {
-        s_find_empty(self);
-        s_find_strict(self);
-        for (int i = 0; i < self->base.stages_count; i++) {
-            s_find_again(self, i);
-            s_find_moving(self, i);
-        }
-        s_find_loads(self);
-        s_find_in_flight(self);
-        s_weigh(self, work);
-        s_find_bottleneck(self, work);
-    }
-    free(self);
-    free(work);
-    return failed ? -1 : 0;
+    s_find_loads(self);
+    s_find_in_flight(self, work);
 }

@@ -1,7 +1,7 @@
 // spy_report_causes.h: why a run is not faster: which stage holds it up, and the three diseases of such runs.
 //
-// A cause is named where taking it away would speed the run up by at least 5 %, alone or as the last of all causes: played
-// through with the measured times (spy_report_model.h). So nothing is named that costs nothing.
+// A cause is named where taking it away would speed the run up by at least 5 %, alone or as the last of all causes:
+// played through with the measured times (spy_report_model.h). So nothing is named that costs nothing.
 #ifndef VERL_SPY_REPORT_CAUSES_H
 #define VERL_SPY_REPORT_CAUSES_H
 #include <jansson.h>

@@ -1,4 +1,4 @@
-// spy_report_model.c: see spy_report_model.h. A play of events: each turn starts what can start, then goes to the next end.
+// spy_report_model.c: see spy_report_model.h. Each turn starts what can start, then goes to the next end.
 #include "tools/spy_report_model.h"
 #include <math.h>
 #include <stdlib.h>

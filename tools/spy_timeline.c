@@ -1,4 +1,4 @@
-// spy_timeline.c: verl-spy timeline FILE: some seconds of a live run, or a recording of one, as a timeline for a viewer.
+// spy_timeline.c: verl-spy timeline FILE: some seconds of a live run, or a recording, as a timeline for a viewer.
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,14 +23,16 @@ typedef struct request {
 static int
 s_help(void)
 {
-    printf("usage: verl-spy timeline FILE [--seconds S] [--from RECORDING] [--run DIR]\n"
-           "\n"
-           "Writes a timeline of a live run to FILE, in the trace event format: open it at https://ui.perfetto.dev or in\n"
-           "chrome://tracing. Its processes are the actors, its threads their stages; arrows lead from the batch that sent\n"
-           "data to the one that took it; counters show how many batches wait for a stage.\n"
-           "\n"
-           "  --seconds S        look for so long (5)\n"
-           "  --from RECORDING   instead of a live run: what `verl-spy record` wrote with --kind data,ran\n");
+    printf(
+        "usage: verl-spy timeline FILE [--seconds S] [--from RECORDING] [--run DIR]\n"
+        "\n"
+        "Writes a timeline of a live run to FILE, in the trace event format: open it at https://ui.perfetto.dev or in\n"
+        "chrome://tracing. Its processes are the actors, its threads their stages; arrows lead from the batch that "
+        "sent\n"
+        "data to the one that took it; counters show how many batches wait for a stage.\n"
+        "\n"
+        "  --seconds S        look for so long (5)\n"
+        "  --from RECORDING   instead of a live run: what `verl-spy record` wrote with --kind data,ran\n");
     return fflush(stdout) || ferror(stdout);
 }
 
@@ -140,8 +142,10 @@ s_write(request_t *self)
         return 1;
     }
     if (!self->options->quiet)
-        fprintf(stderr, "%s: %" PRId64 " runs of handlers, %" PRId64 " messages, %" PRId64 " of them with both ends%s; open "
-                "it at https://ui.perfetto.dev\n", self->file, counts.runs, counts.messages, counts.flows,
+        fprintf(stderr,
+                "%s: %" PRId64 " runs of handlers, %" PRId64 " messages, %" PRId64 " of them with both ends%s; open "
+                "it at https://ui.perfetto.dev\n",
+                self->file, counts.runs, counts.messages, counts.flows,
                 counts.full ? " (there was more than is kept)" : "");
     return 0;
 }

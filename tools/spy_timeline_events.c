@@ -201,8 +201,8 @@ s_names(const verl_timeline_t *self, writer_t *writer)
         const place_t *place = &self->places[i];
         s_event(writer, json_pack("{s:s, s:s, s:i, s:{s:s}}", "ph", "M", "name", "process_name", "pid", place->process,
                                   "args", "name", place->party));
-        s_event(writer, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", "thread_name", "pid", place->process,
-                                  "tid", i + 1, "args", "name", place->stage));
+        s_event(writer, json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "ph", "M", "name", "thread_name", "pid",
+                                  place->process, "tid", i + 1, "args", "name", place->stage));
     }
 }
 

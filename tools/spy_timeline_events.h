@@ -2,8 +2,8 @@
 // processes are actors, threads their stages, complete events their handlers' runs; a flow leads from the run that sent
 // data to the run that took it, a counter says how many batches wait for a stage.
 //
-// Everything is kept until it is written, since a flow's ends are known only then. A flow is written where both of its runs
-// were seen, else it is counted as open.
+// Everything is kept until it is written, since a flow's ends are known only then. A flow is written where both of its
+// runs were seen, else it is counted as open.
 #ifndef VERL_SPY_TIMELINE_EVENTS_H
 #define VERL_SPY_TIMELINE_EVENTS_H
 #include <stdbool.h>

@@ -31,9 +31,12 @@ s_help(void)
 {
     printf("usage: verl-spy top [--once] [--every S] [--run DIR] [--json] [--timeout S]\n"
            "\n"
-           "Shows the stages of a live run (state, batch, queue, age, batches a second, and the share of the time that each is\n"
-           "busy, moves bytes, waits for data, weights, a full consumer or its worker) and its actors (state, memory, what they\n"
-           "work on). On a terminal it is drawn again each second until Ctrl-C; elsewhere, or with --once, it is printed once.\n"
+           "Shows the stages of a live run (state, batch, queue, age, batches a second, and the share of the time that "
+           "each is\n"
+           "busy, moves bytes, waits for data, weights, a full consumer or its worker) and its actors (state, memory, "
+           "what they\n"
+           "work on). On a terminal it is drawn again each second until Ctrl-C; elsewhere, or with --once, it is "
+           "printed once.\n"
            "With --json, an object a second, or one.\n"
            "\n"
            "  --once      print it once\n"
@@ -141,7 +144,8 @@ s_actor(const top_t *self, verl_buffer_t *text, const json_t *actor, int widest)
     if (paused) {
         verl_text_format(text, "%spaused for %s by ", running ? "; " : "",
                          verl_text_duration(verl_spy_number(paused, "seconds"), cell, sizeof cell));
-        verl_text_shown(text, *verl_spy_text(paused, "who") ? verl_spy_text(paused, "who") : "somebody", 60, self->unicode);
+        verl_text_shown(text, *verl_spy_text(paused, "who") ? verl_spy_text(paused, "who") : "somebody", 60,
+                        self->unicode);
     }
     verl_display_text_add(text, "\n");
 }

@@ -182,7 +182,8 @@ verl_spy_print_json(json_t *object)
 int
 verl_spy_print(verl_buffer_t *text)
 {
-    bool bad = text->failed || fwrite(text->data ? text->data : "", 1, text->size, stdout) != text->size || fflush(stdout);
+    bool bad =
+        text->failed || fwrite(text->data ? text->data : "", 1, text->size, stdout) != text->size || fflush(stdout);
     verl_buffer_done(text);
     return bad;
 }

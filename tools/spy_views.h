@@ -15,7 +15,8 @@ verl_client_t *verl_spy_open(const verl_spy_options_t *options, const char *name
 json_t *verl_spy_ask(verl_client_t *client, json_t *request, const char *name);
 // The profile of the run that is meant: of now where it lives, else the last that its run.log holds; and its directory
 // (4096 bytes). NULL: it was said why.
-json_t *verl_spy_profile(const verl_spy_options_t *options, const char *name, char *directory, size_t size, bool *ret_live);
+json_t *
+verl_spy_profile(const verl_spy_options_t *options, const char *name, char *directory, size_t size, bool *ret_live);
 
 // Members of an object, without surprises: 0, "" and false where there is none of that type.
 double      verl_spy_number(const json_t *object, const char *key);

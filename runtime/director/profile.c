@@ -1,4 +1,4 @@
-// profile.c: where the time of a run went, as JSON: the plan, and for each of its stages times, bytes and what it loaded.
+// profile.c: where the time of a run went, as JSON: the plan, for each of its stages times and bytes, what was loaded.
 //
 // It holds all that a diagnosis needs, so that one of a run that has ended (the last "profile" in its run.log) says the
 // same as one of a run that lives. Times and bytes are of all incarnations and revisions of a stage's name.

@@ -105,14 +105,13 @@ s_status(const director_t *self, const revision_t *newest)
         json_array_insert_new(actors, 0, s_party(self, party));
     for (int i = 0; i < newest->plan->stages_count; i++)
         json_array_append_new(stages, s_stage(self, newest, i));
-    return json_pack("{s:s, s:s, s:i, s:s, s:b, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "run", newest->plan->name,
-                     "directory", self->config->run_directory, "pid", (int) getpid(), "phase", phases[self->phase],
-                     "draining", self->draining, "revision", (json_int_t) newest->plan->revision, "revisions",
-                     s_revisions(self), "first", (json_int_t) self->first, "done",
-                     (json_int_t) verl_ledger_done(self->ledger), "granted",
-                     (json_int_t) verl_ledger_granted(self->ledger), "total",
-                     (json_int_t) (verl_plan_last(newest->plan) + 1), "seconds", s_since(self->started_at), "actors",
-                     actors, "stages", stages);
+    return json_pack(
+        "{s:s, s:s, s:i, s:s, s:b, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "run", newest->plan->name,
+        "directory", self->config->run_directory, "pid", (int) getpid(), "phase", phases[self->phase], "draining",
+        self->draining, "revision", (json_int_t) newest->plan->revision, "revisions", s_revisions(self), "first",
+        (json_int_t) self->first, "done", (json_int_t) verl_ledger_done(self->ledger), "granted",
+        (json_int_t) verl_ledger_granted(self->ledger), "total", (json_int_t) (verl_plan_last(newest->plan) + 1),
+        "seconds", s_since(self->started_at), "actors", actors, "stages", stages);
 }
 
 static json_t *

@@ -109,8 +109,9 @@ static void
 s_worker(look_t *look, const party_t *party)
 {
     if (party->paused)
-        s_misses(look, "paused", NULL, -1, "%s paused %s %.0f s ago", party->paused_by[0] ? party->paused_by : "somebody",
-                 party->name, (double) (verl_now() - party->paused_at) / 1e9);
+        s_misses(look, "paused", NULL, -1, "%s paused %s %.0f s ago",
+                 party->paused_by[0] ? party->paused_by : "somebody", party->name,
+                 (double) (verl_now() - party->paused_at) / 1e9);
     if (party->running >= 0)
         s_misses(look, "worker", verl_stage_label(look->self, party->running_revision, party->running),
                  party->running_batch, "its actor, busy with stage %s of batch %" PRId64 " for %.2f s",
@@ -157,7 +158,8 @@ s_state(look_t *look, int index)
     s_order(look, index);
     s_worker(look, party);
     if (json_array_size(look->missing) == 0)
-        s_misses(look, "room", NULL, -1, "nothing that the director knows of: a message on its way, or room for what it "
+        s_misses(look, "room", NULL, -1,
+                 "nothing that the director knows of: a message on its way, or room for what it "
                  "makes");
     return "waiting";
 }

@@ -1,5 +1,5 @@
-// batch_again.c: what the profile wants to know of a run of a handler: columns that nobody looked at, and columns that are
-// what the stage was given. See batch.h.
+// batch_again.c: what the profile wants to know of a run of a handler: columns that nobody looked at, and columns that
+// are what the stage was given. See batch.h.
 #include <string.h>
 #include "runtime/tensor/batch_impl.h"
 
