@@ -54,4 +54,4 @@ gpu-check: ## build and run what needs a GPU; says so where there is none
 	@sh tools/gpu-check.sh
 
 clean: ## remove the build folders
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-debug build-cuda
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-debug build-cuda build-notap

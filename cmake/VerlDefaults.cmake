@@ -20,6 +20,9 @@ endif()
 
 add_library(verl_flags INTERFACE)
 target_compile_definitions(verl_flags INTERFACE _GNU_SOURCE VERL_VERSION="${PROJECT_VERSION}")
+if(NOT VERL_TAP)
+  target_compile_definitions(verl_flags INTERFACE VERL_NO_TAP)
+endif()
 target_compile_options(verl_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Werror -fno-math-errno
   $<$<COMPILE_LANGUAGE:C>:-Wmissing-prototypes>)

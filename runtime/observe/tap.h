@@ -42,7 +42,12 @@ int verl_tap_order(verl_tap_t *tap, const char *word, verl_reader_t *rest, verl_
 static inline bool
 verl_tap_on(const verl_tap_t *tap)
 {
+#ifdef VERL_NO_TAP
+    (void) tap;
+    return false;
+#else
     return tap && atomic_load_explicit(&((verl_tap_t *) (uintptr_t) tap)->followers, memory_order_relaxed) > 0;
+#endif
 }
 
 // A message that is sent. All is borrowed until verl_tap_message returns.
