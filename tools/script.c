@@ -155,9 +155,8 @@ s_tick(void *context)
     return verl_script_signalled(context);
 }
 
-// Holds are there: the run may begin.
-static int
-s_ready(script_t *self, verl_error_t *error)
+int
+verl_script_ready(script_t *self, verl_error_t *error)
 {
     if (!self->own)
         return 0;
@@ -177,7 +176,7 @@ s_run(script_t *self, verl_error_t *error)
     self->lua->tick = s_tick;
     if (verl_lua_run(self->lua, verl_script_load, self, text, sizeof text) != 0)
         return verl_error_set(error, "%s", text);
-    return s_ready(self, error) == 0 ? s_loop(self, error) : -1;
+    return verl_script_ready(self, error) == 0 ? s_loop(self, error) : -1;
 }
 
 static void

@@ -61,20 +61,29 @@ s_how(const verl_script_child_t *self, char *text, size_t size)
         snprintf(text, size, "the script has ended");
 }
 
-// So that no permit waits for it.
-static void
-s_tell(const verl_script_child_t *self)
+static bool
+s_tell_once(const verl_script_child_t *self)
 {
     verl_error_t error = { "" };
     char how[S_LAST_WORDS + 100];
-    verl_client_t *client = verl_client_open(self->directory, true, &error);
     s_how(self, how, sizeof how);
     json_t *request =
-        json_pack("{s:s, s:s, s:s, s:i}", "do", "script", "state", "ended", "text", how, "failed", self->status != 0);
-    if (client && request)
-        json_decref(verl_client_ask(client, json_incref(request), S_ASK_MS, &error));
+        json_pack("{s:s, s:s, s:s, s:b}", "do", "script", "state", "ended", "text", how, "failed", self->status != 0);
+    verl_client_t *client = verl_client_open(self->directory, true, &error);
+    json_t *answer = client && request ? verl_client_ask(client, json_incref(request), S_ASK_MS, &error) : NULL;
+    bool told = answer && !verl_client_refusal(answer);
+    json_decref(answer);
     json_decref(request);
     verl_client_close(&client);
+    return told;
+}
+
+// So that no permit waits for it. A run that goes back to a checkpoint cannot be told for a moment.
+static void
+s_tell(const verl_script_child_t *self)
+{
+    while (!atomic_load(&self->over) && !s_tell_once(self))
+        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
 }
 
 static void *

@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include "actors/lua/sandbox.h"
 #include "runtime/control/client.h"
 #include "tools/script_condition.h"
@@ -50,8 +51,10 @@ typedef struct script {
     int              signal_fd;
     bool             interrupted;           // by a signal
     bool             ended;                 // the run has
-    int64_t          watch_heard, change_heard;     // ns: when either socket was heard of last …
-    int64_t          signal_heard;          // … and when a signal was
+    int64_t          signal_heard;          // ns: when a signal was last
+    char             names[4200];           // the file that names the run's sockets …
+    struct stat      names_as;              // … as it was when they were opened
+    bool             following;             // they are opened anew
     json_t          *lines;                 // steps that were told and not looked at yet
     bool             own;                   // it is the run's own ([run] script)
     int64_t          done;                  // batches that are, as far as they were looked at
@@ -126,5 +129,6 @@ void verl_script_name(script_t *self);                                  // from 
 // script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.
 int  verl_script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument,
                       verl_error_t *error);
+int  verl_script_ready(script_t *self, verl_error_t *error); // holds are there: the run may begin
 void verl_script_say(script_t *self, const char *text);      // a line, on standard output and in the run's log
 #endif

@@ -1,5 +1,5 @@
-// script_talk.c: how a script asks its run for something. While it waits for an answer, the steps that are told are kept
-// for later; a signal, or the end of the run, ends every wait.
+// script_talk.c: how a script asks its run for something. While it waits for an answer, the steps that are told are
+// kept for later; a signal, or the end of the run, ends every wait.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -11,12 +11,13 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "runtime/base/clock.h"
+#include "runtime/control/names.h"
 #include "tools/script_impl.h"
 
 #define S_LINES_MOST  100000 // steps that wait to be looked at
+#define S_LOOK_MS     250    // between two looks whether the run has moved
 #define S_HOLD_TRIES  12
-#define S_SILENCE     (10 * VERL_S) // an open question hears of its run each second: it was forgotten
-#define S_START_TRIES 15            // of two seconds: for a run that is just starting
+#define S_START_TRIES 15 // of two seconds: for a run that is just starting
 
 // Steps that were told; the client's own end where the run's is.
 static void
@@ -54,11 +55,7 @@ s_poll(script_t *self, bool answers)
         { .fd = self->signal_fd, .events = ZMQ_POLLIN },
         { .socket = verl_client_socket(self->change), .events = ZMQ_POLLIN },
     };
-    zmq_poll(items, answers ? 4 : 3, 1000);
-    if (items[0].revents)
-        self->watch_heard = verl_now();
-    if (items[3].revents)
-        self->change_heard = verl_now();
+    zmq_poll(items, answers ? 4 : 3, S_LOOK_MS);
     if (items[2].revents)
         verl_script_signalled(self);
     s_pump(self);
@@ -70,32 +67,85 @@ s_subscribe(script_t *self, verl_error_t *error)
 {
     json_t *answer = verl_client_ask(self->watch, json_pack("{s:s}", "do", "steps"), 30000, error);
     const char *refusal = answer ? verl_client_refusal(answer) : NULL;
-    int64_t done = json_integer_value(json_object_get(answer, "done"));
     if (refusal)
         verl_error_set(error, "%s", refusal);
-    else if (answer && done != self->done) { // nothing of them is known, or they are done again
-        self->done = done;
-        self->history_count = 0;
-        json_array_clear(self->lines);
-    }
+    else if (answer)
+        self->done = json_integer_value(json_object_get(answer, "done"));
+    self->history_count = 0;
+    json_array_clear(self->lines);
     json_decref(answer);
-    self->watch_heard = verl_now();
     return answer && !refusal ? 0 : -1;
 }
 
-// The run went back to a checkpoint, and has forgotten who asked it: what it made of the topology it makes again itself,
-// and what is still to come is held again.
-static void
-s_subscribe_again(script_t *self)
+// A named run may be one that is only just starting, and brought this script up.
+static verl_client_t *
+s_open(const char *run_directory, bool change, verl_error_t *error)
 {
-    verl_error_t ignored = { "" };
-    if (s_subscribe(self, &ignored) != 0)
+    verl_client_t *client = NULL;
+    verl_error_t why = { "" };
+    for (int i = 0; !client && i < (run_directory && getenv("VERL_SCRIPT_OF_RUN") ? S_START_TRIES : 1); i++) {
+        why.text[0] = '\0';
+        client = verl_client_open(run_directory, change, &why);
+    }
+    if (!client)
+        verl_error_set(error, "%s", why.text);
+    return client;
+}
+
+// Both sockets, and the steps from now on.
+static int
+s_connect(script_t *self, const char *run_directory, verl_error_t *error)
+{
+    self->watch = NULL;
+    self->change = s_open(run_directory, true, error);
+    if (!self->change)
+        return -1;
+    snprintf(self->names, sizeof self->names, "%s/" VERL_CONTROL_FILE, verl_client_directory(self->change));
+    if (stat(self->names, &self->names_as) != 0)
+        verl_error_errno(error, "cannot read '%s'", self->names);
+    else
+        self->watch = s_open(verl_client_directory(self->change), false, error);
+    if (self->watch && s_subscribe(self, error) == 0)
+        return 0;
+    verl_client_close(&self->watch);
+    verl_client_close(&self->change);
+    return -1;
+}
+
+// The run's sockets have other names now: it went back to a checkpoint. While there are none yet, it has not.
+static bool
+s_moved(const script_t *self)
+{
+    struct stat now;
+    return stat(self->names, &now) == 0 &&
+           (now.st_ino != self->names_as.st_ino || now.st_mtim.tv_sec != self->names_as.st_mtim.tv_sec ||
+            now.st_mtim.tv_nsec != self->names_as.st_mtim.tv_nsec);
+}
+
+// What the script made of the topology the run makes again itself; what is still to come is held again.
+static void
+s_follow(script_t *self)
+{
+    verl_error_t error = { "" };
+    verl_client_t *old[] = { self->watch, self->change };
+    char directory[4096];
+    snprintf(directory, sizeof directory, "%s", verl_client_directory(self->change));
+    self->following = true;
+    if (s_connect(self, directory, &error) != 0) {
+        self->watch = old[0];
+        self->change = old[1];
+        self->ended = true;
         return;
+    }
+    verl_client_close(&old[0]);
+    verl_client_close(&old[1]);
     for (const script_moment_t *moment = self->moments; moment; moment = moment->next)
-        verl_script_hold(self, moment->batch, &ignored);
+        verl_script_hold(self, moment->batch, &error);
     for (const script_branch_t *branch = self->branches; branch; branch = branch->next)
         if (!branch->over)
-            verl_script_hold(self, branch->until, &ignored);
+            verl_script_hold(self, branch->until, &error);
+    verl_script_ready(self, &error);
+    self->following = false;
 }
 
 void
@@ -104,16 +154,17 @@ verl_script_wait(script_t *self)
     s_pump(self);
     if (json_array_size(self->lines) == 0 && !self->ended && !self->interrupted)
         s_poll(self, false);
-    if (verl_now() - self->watch_heard > S_SILENCE && !self->ended && !self->interrupted)
-        s_subscribe_again(self);
+    if (!self->ended && !self->interrupted && s_moved(self))
+        s_follow(self);
 }
 
 json_t *
 verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
 {
     verl_error_t why = { "" };
+    if (!self->following && !self->ended && s_moved(self))
+        s_follow(self);
     json_t *answer = verl_client_ask(self->change, request, 0, &why);
-    self->change_heard = verl_now();
     for (;;) {
         if (answer && (first || !verl_client_more(answer)))
             break;
@@ -127,8 +178,8 @@ verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error
             verl_error_set(error, "interrupted");
             return NULL;
         }
-        if (!answer && verl_now() - self->change_heard > S_SILENCE) {
-            verl_error_set(error, "the run has forgotten what it was asked: it went back to a checkpoint");
+        if (!answer && s_moved(self)) {
+            verl_error_set(error, "the run went back to a checkpoint before it answered");
             return NULL;
         }
         if (!answer)
@@ -292,32 +343,15 @@ verl_script_signals(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-// A named run may be one that is only just starting, and brought this script up.
-static verl_client_t *
-s_open(const char *run_directory, bool change, verl_error_t *error)
-{
-    verl_client_t *client = NULL;
-    verl_error_t why = { "" };
-    for (int i = 0; !client && i < (run_directory && getenv("VERL_SCRIPT_OF_RUN") ? S_START_TRIES : 1); i++) {
-        why.text[0] = '\0';
-        client = verl_client_open(run_directory, change, &why);
-    }
-    if (!client)
-        verl_error_set(error, "%s", why.text);
-    return client;
-}
-
 int
 verl_script_open(script_t *self, const char *run_directory, verl_error_t *error)
 {
     self->signal_fd = verl_script_signals();
     self->own = getenv("VERL_SCRIPT_OF_RUN") != NULL;
     self->lines = json_array();
-    self->change = s_open(run_directory, true, error);
-    self->watch = self->change ? s_open(verl_client_directory(self->change), false, error) : NULL;
-    if (!self->watch || !self->lines || self->signal_fd < 0)
+    if (!self->lines || self->signal_fd < 0)
         return verl_error_set(error, "no memory or descriptors for a script");
-    return s_subscribe(self, error);
+    return s_connect(self, run_directory, error);
 }
 
 void

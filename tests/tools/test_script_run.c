@@ -239,6 +239,31 @@ Test(script_run, a_run_that_goes_back_to_a_checkpoint_is_followed)
     run_done(&run);
 }
 
+Test(script_run, the_script_that_we_ship_branches_a_policy_and_takes_it_back)
+{
+    run_t run;
+    char topology[4096] = "", sets[1024];
+    FILE *file = fopen(VERL_SOURCE_DIR "/topologies/quickstart.toml", "r");
+    cr_assert(file && fread(topology, 1, sizeof topology - 1, file) > 0);
+    fclose(file);
+    snprintf(
+        sets, sizeof sets,
+        "--steps 44 --set run.script=\"%s/scripts/kl_guard.lua\" --set actor.policy.model=\"%s/models/addition-1m\" "
+        "--set stage.prompts.tokenizer=\"%s/models/addition-1m\" --set stage.prompts.rows=4 --set "
+        "'stage.prompts.files=[\"%s/data/addition-train.jsonl\"]' --set 'stage.heldout.files=[\"%s/data/addition-"
+        "heldout.jsonl\"]' --set stage.heldout.tokenizer=\"%s/models/addition-1m\" --set stage.heldout.rows=8",
+        VERL_SOURCE_DIR "/topologies", VERL_SOURCE_DIR "/topologies", VERL_SOURCE_DIR "/topologies",
+        VERL_SOURCE_DIR "/topologies", VERL_SOURCE_DIR "/topologies", VERL_SOURCE_DIR "/topologies");
+    run_whole(&run, topology, sets);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    s_logged(&run, "kl_guard.lua: reward at temperature 1.2:");
+    char *log = run_file(&run, "run.log");
+    cr_assert(strstr(log, "\"first\":30,\"what\":\"set generate.temperature=1.2\""), "%s", log);
+    cr_assert(strstr(log, "\"first\":40,\"what\":\"set generate.temperature=1.0\""), "%s", log);
+    free(log);
+    run_done(&run);
+}
+
 // ---------------------------------------------------------------------------------------------------------------
 // Scripts that come and go
 
