@@ -27,21 +27,36 @@ s_request(const change_t *self, const verl_inject_options_t *options)
     return request;
 }
 
-// What would change; or "revision 3 is in force from batch 58 on: replaced advantage".
+// "revision 3 is in force from batch 58 on: replaced mid; mid#3 -> mid#5"
+static void
+s_print_revision(const json_t *answer, FILE *out)
+{
+    size_t i;
+    json_t *pair, *followers = json_object_get(answer, "followers");
+    const char *what = json_string_value(json_object_get(answer, "what"));
+    fprintf(out, "revision %" JSON_INTEGER_FORMAT " is in force from batch %" JSON_INTEGER_FORMAT " on%s%s",
+            json_integer_value(json_object_get(answer, "revision")),
+            json_integer_value(json_object_get(answer, "first")), what ? ": " : "", what ? what : "");
+    json_array_foreach(followers, i, pair) {
+        const char *old = json_string_value(json_array_get(pair, 0)), *new = json_string_value(json_array_get(pair, 1));
+        fprintf(out, "%s%s -> %s", i ? ", " : "; ", old ? old : "?", new ? new : "?");
+    }
+    fputc('\n', out);
+}
+
 static void
 s_print(const json_t *answer)
 {
     char *text = NULL;
+    size_t size;
     const char *shown = json_string_value(json_object_get(answer, "text"));
-    const char *what = json_string_value(json_object_get(answer, "what"));
-    if (shown)
-        verl_inject_text(shown);
-    else if (asprintf(&text, "revision %" JSON_INTEGER_FORMAT " is in force from batch %" JSON_INTEGER_FORMAT " on%s%s",
-                      json_integer_value(json_object_get(answer, "revision")),
-                      json_integer_value(json_object_get(answer, "first")), what ? ": " : "", what ? what : "") >= 0) {
-        verl_inject_text(text);
-        free(text);
+    FILE *out = shown ? NULL : open_memstream(&text, &size);
+    if (out) {
+        s_print_revision(answer, out);
+        fclose(out);
     }
+    verl_inject_text(shown ? shown : text ? text : "done");
+    free(text);
 }
 
 static int

@@ -422,6 +422,26 @@ s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *e
     return verl_record_sync(self->record, error);
 }
 
+// Who follows whom: [["mid#3", "mid#5"], …].
+static json_t *
+s_followers(director_t *self, const change_t *change)
+{
+    char old_label[300], new_label[300];
+    const revision_t *newest = verl_revision_newest(self);
+    json_t *pairs = json_array();
+    for (int i = 0; i < change->candidate->slots_count; i++) {
+        const slot_t *slot = &change->candidate->slots[i];
+        const verl_change_item_t *item = &change->difference->actors[slot->actor];
+        for (int j = 0; item->fate == VERL_FATE_REPLACED && j < newest->slots_count; j++) {
+            const slot_t *old = &newest->slots[j];
+            if (old->actor == item->before && old->replica == slot->replica && old->party)
+                json_array_append_new(pairs, json_pack("[s, s]", verl_party_label(old->party, old_label, sizeof old_label),
+                                                       verl_party_label(slot->party, new_label, sizeof new_label)));
+        }
+    }
+    return pairs;
+}
+
 static void
 s_commit(director_t *self, change_t *change)
 {
@@ -432,6 +452,7 @@ s_commit(director_t *self, change_t *change)
         return;
     }
     revision_t *candidate = change->candidate;
+    json_t *followers = s_followers(self, change);
     candidate->cut = cut;
     verl_record_drop_handover(self->record, candidate->plan->revision);
     if (change->now)
@@ -439,8 +460,8 @@ s_commit(director_t *self, change_t *change)
     char brief[600];
     verl_difference_brief(change->difference, brief, sizeof brief);
     verl_say(self, "revision %" PRId64 " from batch %" PRId64 " on: %s", candidate->plan->revision, cut, brief);
-    json_t *answer = json_pack("{s:I, s:I, s:s, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
-                               (json_int_t) cut, "what", brief, "difference",
+    json_t *answer = json_pack("{s:I, s:I, s:s, s:o, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
+                               (json_int_t) cut, "what", brief, "followers", followers, "difference",
                                verl_difference_json(change->difference));
     if (change->token)
         verl_control_answer(self->control, change->token, answer, true);

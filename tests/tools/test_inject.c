@@ -54,7 +54,10 @@ Test(inject, swap_replaces_one_actor_and_leaves_the_others)
     s_until_done(&run, 5);
     json_int_t mid = s_actor(&run, "mid", "incarnation"), src = s_actor(&run, "src", "incarnation");
     said_t said = s_inject(&run, "swap mid bytes=5");
+    char followed[64];
+    snprintf(followed, sizeof followed, "; mid#%d -> mid#%d", (int) mid, (int) s_actor(&run, "mid", "incarnation"));
     DOES(said, "replaced mid");
+    DOES(said, followed);
     cr_assert_gt(s_actor(&run, "mid", "incarnation"), mid);
     cr_assert_eq(s_actor(&run, "src", "incarnation"), src);
     s_until_done(&run, s_number(&said, "from batch ") + 5);
