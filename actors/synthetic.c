@@ -214,6 +214,13 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     char give[300];
     (void) state;
     for (int i = 0; i < self->copies.count; i++) {
+        if (strcmp(self->copies.items[i], "payload") == 0 || strcmp(self->copies.items[i], "id") == 0) {
+            verl_declare_error(declaration, "copies",
+                               "names `%s`, which it gives itself: another name (`as` on the stage "
+                               "that makes the column) would be right",
+                               self->copies.items[i]);
+            continue;
+        }
         snprintf(give, sizeof give, "%s:u8[n,*]", self->copies.items[i]);
         verl_declare_give(declaration, give);
     }

@@ -125,3 +125,64 @@ Test(synthetic, dies_or_hangs_at_the_batch_that_was_named)
     cr_assert_eq(s_end_of("hang_at = 1"), SIGALRM);
     cr_assert_eq(s_end_of("hang_at = 2"), 0);
 }
+
+static int         s_loads;
+static double      s_load_seconds;
+static const char *s_load_name;
+
+static void
+s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double seconds)
+{
+    (void) context;
+    (void) stage;
+    s_loads++;
+    s_load_seconds += seconds;
+    s_load_name = what;
+}
+
+Test(synthetic, loads_once_before_its_first_batch_or_for_each_and_says_so)
+{
+    rig_t rig;
+    rig_open(&rig, "synthetic", "work", "source", "", "load_ms = 20\nload = \"batch\"\nloads = \"table\"", NULL);
+    rig.stage.reporter.loaded = s_on_loaded;
+    for (int batch = 0; batch < 3; batch++)
+        cr_assert_eq(rig_run(&rig, NULL, batch), 0, "%s", rig.failure);
+    cr_expect_eq(s_loads, 3);
+    cr_expect_geq(s_load_seconds, 0.06);
+    cr_expect_str_eq(s_load_name, "table");
+    rig_close(&rig);
+    rig_open(&rig, "synthetic", "work", "source", "", "load_ms = 20", NULL);
+    rig.stage.reporter.loaded = s_on_loaded;
+    s_loads = 0;
+    cr_assert_eq(rig.stage.handler->begin(&rig.stage), 0);
+    cr_assert_eq(rig_run(&rig, NULL, 0), 0, "%s", rig.failure);
+    cr_expect_eq(s_loads, 1);
+    rig_close(&rig);
+}
+
+Test(synthetic, copies_columns_of_bytes_and_refuses_others)
+{
+    rig_t rig, source;
+    rig_open(&source, "synthetic", "work", "source", "", "rows = 3\nbytes = 1000", NULL);
+    cr_assert_eq(rig_run(&source, NULL, 0), 0, "%s", source.failure);
+    verl_batch_t *in = verl_batch_new_given(0, 3, 0);
+    const verl_column_t *payload = verl_batch_column(source.out, "payload");
+    cr_assert_eq(verl_batch_put(in, "images", payload, NULL, NULL, 0, 0, NULL), 0);
+    cr_assert_eq(verl_batch_put(in, "id", verl_batch_column(source.out, "id"), NULL, NULL, 0, 0, NULL), 0);
+    rig_open(&rig, "synthetic", "work", "copier", "", "copies = [\"images\"]", NULL);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    const verl_column_t *copy = verl_batch_column(rig.out, "images");
+    cr_assert(copy && copy->ragged);
+    for (int64_t row = 0; row < 3; row++) {
+        cr_expect_eq(verl_column_length(copy, row), 1000);
+        cr_expect_eq(memcmp(verl_column_at(copy, row), verl_column_at(payload, row), 1000), 0);
+    }
+    cr_expect_gt(rig.stage.moved, 0);
+    rig_close(&rig);
+    rig_open(&rig, "synthetic", "work", "copier", "", "copies = [\"id\"]", NULL);
+    cr_expect_neq(rig_run(&rig, in, 0), 0);
+    cr_expect(strstr(rig.failure, "u8 would be right"), "%s", rig.failure);
+    rig_close(&rig);
+    verl_batch_destroy(&in);
+    rig_close(&source);
+}

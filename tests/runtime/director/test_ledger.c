@@ -109,3 +109,31 @@ Test(ledger, grants_the_closing_batch_last)
     cr_assert_eq(verl_ledger_done(ledger), 7);
     verl_ledger_destroy(&ledger);
 }
+
+Test(ledger, the_way_of_a_batch_is_known_while_it_lives_and_for_a_while_after)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    cr_assert_null(verl_ledger_way(ledger, 0));
+    verl_ledger_grant(ledger, 0, &s_plan);
+    cr_assert_eq(s_enter(ledger, 0, 0, NULL, 0, NULL), 0);
+    json_t *way = verl_ledger_way(ledger, 0), *stages = json_object_get(way, "stages");
+    cr_expect_eq(json_array_size(stages), 1);
+    cr_expect_str_eq(json_string_value(json_object_get(json_array_get(stages, 0), "name")), "a");
+    json_decref(way);
+    cr_assert_eq(s_enter(ledger, 1, 0, NULL, 0, NULL), 0);
+    cr_assert_eq(s_enter(ledger, 2, 0, NULL, 0, NULL), 0);
+    json_decref(verl_ledger_take(ledger));
+    way = verl_ledger_way(ledger, 0);
+    stages = json_object_get(way, "stages");
+    cr_expect_eq(json_array_size(stages), 3);
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const json_t *stage = json_array_get(stages, i);
+        double from = json_real_value(json_object_get(stage, "from")),
+               to = json_real_value(json_object_get(stage, "to"));
+        cr_expect(from >= 0 && to >= from && to <= json_real_value(json_object_get(way, "seconds")));
+    }
+    json_decref(way);
+    cr_expect_null(verl_ledger_way(ledger, 64));
+    cr_expect_null(verl_ledger_way(ledger, -1));
+    verl_ledger_destroy(&ledger);
+}

@@ -1,0 +1,153 @@
+// What a run answers to those who watch it: how it is, its plan, its profile, one batch; and what it refuses.
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include "runtime/control/client.h"
+#include "tests/tools/views.h"
+
+static const char s_chain[] =
+    "[run]\nname = \"chain\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 3\nrows = 4\nbytes = 100000\n"
+    "as = { payload = \"images\" }\n"
+    "load_ms = 20\nloads = \"table\"\n"
+    "[stage.b]\nkind = \"synthetic\"\nbusy_ms = 6\ndepends_on = [\"a\"]\nreads = [\"images\"]\nload_ms = 2\nload = "
+    "\"batch\"\n"
+    "loads = \"dictionary\"\n[stage.c]\nkind = \"synthetic\"\nbusy_ms = 1\ndepends_on = [\"a\", \"b\"]\nreads = "
+    "[\"id\"]\n"
+    "copies = [\"images\"]\n";
+
+static void
+s_begin(run_t *run, verl_client_t **ret_client)
+{
+    char path[128];
+    verl_error_t error = { "" };
+    run_start(run, s_chain, "");
+    run_until_steps(run, 40);
+    snprintf(path, sizeof path, "%s/run", run->folder);
+    *ret_client = verl_client_open(path, false, &error);
+    cr_assert(*ret_client, "%s", error.text);
+}
+
+static json_t *
+s_ask(verl_client_t *client, json_t *request)
+{
+    verl_error_t error = { "" };
+    json_t *answer = verl_client_ask(client, request, 10000, &error);
+    cr_assert(answer, "%s", error.text);
+    return answer;
+}
+
+static void
+s_end(run_t *run, verl_client_t **client)
+{
+    verl_client_close(client);
+    run_cut(run);
+}
+
+Test(watch, a_profile_holds_the_plan_with_times_bytes_and_loads)
+{
+    run_t run;
+    verl_client_t *client;
+    s_begin(&run, &client);
+    json_t *profile = s_ask(client, json_pack("{s:s}", "do", "profile"));
+    const json_t *a = named(profile, "stages", "a"), *b = named(profile, "stages", "b"),
+                 *c = named(profile, "stages", "c");
+    cr_expect_geq(number(a, "batches"), 40);
+    cr_expect_geq(number(json_object_get(b, "seconds"), "busy"), 0.006 * number(b, "batches"));
+    // `a` gives 4 rows of 100000 bytes to `b` and to `c`, which gives them again to nobody.
+    cr_expect_geq(number(json_object_get(a, "bytes"), "out"), 800000 * number(a, "batches"));
+    cr_expect_eq(number(json_object_get(a, "bytes"), "again"), 0);
+    cr_expect_eq(number(json_object_get(b, "bytes"), "unseen"), 0);
+    cr_expect_eq(number(json_object_get(c, "bytes"), "again"), 400000 * number(c, "batches"));
+    json_decref(profile);
+    s_end(&run, &client);
+}
+
+Test(watch, what_was_loaded_is_counted_before_and_in_batches)
+{
+    run_t run;
+    verl_client_t *client;
+    s_begin(&run, &client);
+    json_t *profile = s_ask(client, json_pack("{s:s}", "do", "profile")), *loads = json_object_get(profile, "loads");
+    cr_assert_eq(json_array_size(loads), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *load = json_array_get(loads, i);
+        bool once = strcmp(text(load, "what"), "table") == 0;
+        cr_expect_str_eq(text(load, "stage"), once ? "a" : "b");
+        cr_expect(once ? number(load, "times") == 1 && number(load, "in_batches") == 0
+                       : number(load, "in_batches") >= 39);
+        cr_expect_geq(number(load, "seconds"), (once ? 0.02 : 0.002) * number(load, "times"));
+    }
+    json_decref(profile);
+    s_end(&run, &client);
+}
+
+Test(watch, the_plan_names_stages_edges_and_columns)
+{
+    run_t run;
+    verl_client_t *client;
+    s_begin(&run, &client);
+    json_t *plan = s_ask(client, json_pack("{s:s}", "do", "plan")), *edges = json_object_get(plan, "edges");
+    cr_expect_eq(json_array_size(json_object_get(plan, "stages")), 3);
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(edges); i++) {
+        const json_t *edge = json_array_get(edges, i), *columns = json_object_get(edge, "columns");
+        if (strcmp(text(edge, "maker"), "a") == 0 && strcmp(text(edge, "reader"), "b") == 0) {
+            found = true;
+            cr_expect_str_eq(json_string_value(json_array_get(columns, 0)), "images");
+            cr_expect_str_eq(text(edge, "route"), "arena");
+        }
+    }
+    cr_expect(found);
+    cr_expect(json_is_true(json_object_get(named(plan, "stages", "a"), "source")));
+    json_decref(plan);
+    s_end(&run, &client);
+}
+
+Test(watch, what_is_no_question_is_refused_with_a_sentence_and_harms_nobody)
+{
+    run_t run;
+    verl_client_t *client;
+    s_begin(&run, &client);
+    json_t *const wrong[] = {
+        json_pack("{s:s}", "do", "dance"),
+        json_pack("{s:s}", "do", "batch"),
+        json_pack("{s:s, s:s}", "do", "batch", "batch", "x"),
+        json_pack("{s:s, s:I}", "do", "batch", "batch", (json_int_t) -1),
+        json_pack("{s:s, s:I}", "do", "batch", "batch", INT64_MAX),
+        json_pack("{s:s, s:f}", "do", "batch", "batch", 1.5),
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_t *answer = s_ask(client, wrong[i]);
+        cr_expect(verl_client_refusal(answer) && strlen(verl_client_refusal(answer)) > 15);
+        json_decref(answer);
+    }
+    json_t *far = s_ask(client, json_pack("{s:s, s:I}", "do", "batch", "batch", (json_int_t) 1 << 52));
+    cr_expect_null(verl_client_refusal(far));
+    cr_expect_str_eq(text(far, "state"), "no permit");
+    json_decref(far);
+    json_t *status = s_ask(client, json_pack("{s:s}", "do", "status"));
+    cr_expect_eq(json_array_size(json_object_get(status, "actors")), 3);
+    json_decref(status);
+    s_end(&run, &client);
+}
+
+// What a finished run leaves for the report is what it would have answered.
+Test(watch, the_last_profile_stands_in_the_log_of_a_run_that_has_ended)
+{
+    run_t run;
+    run_whole(&run, s_chain, "--steps 12");
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    char *log = run_file(&run, "run.log");
+    json_t *profile = NULL;
+    for (char *line = strtok(log, "\n"); line; line = strtok(NULL, "\n")) {
+        json_t *event = json_loads(line, 0, NULL);
+        if (strcmp(text(event, "event"), "profile") == 0)
+            profile = json_incref(event);
+        json_decref(event);
+    }
+    cr_assert(profile);
+    cr_expect_eq(number(profile, "done"), 12);
+    cr_expect_eq(number(named(profile, "stages", "c"), "batches"), 12);
+    json_decref(profile);
+    free(log);
+    run_done(&run);
+}
