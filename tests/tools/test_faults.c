@@ -212,7 +212,7 @@ Test(faults, while_an_actor_prepares_do_not_end_a_run_that_restarts)
     "cat >b.sh <<'END'\n"                                                                                            \
     "#!/bin/sh\n"                                                                                                    \
     "if [ \"$VERL_DESCRIBE\" ]; then\n"                                                                              \
-    "    echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\", \"about\": \"\",'\n"              \
+    "    echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\", \"about\": \"\",'\n"           \
     "    echo '\"needs\": [], \"gives\": [], \"source\": false, \"by_row\": false, \"maps\": false,'\n"                \
     "    echo '\"options\": {}}]}'\n"                                                                                \
     "    exit\n"                                                                                                     \
