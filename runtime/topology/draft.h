@@ -143,6 +143,8 @@ void verl_draft_actor_common(verl_draft_t *draft, verl_draft_actor_t *actor, con
 // draft_stages.c
 int verl_draft_find_stage(const verl_draft_t *draft, const char *name);
 const char *verl_draft_nearest_stage(const verl_draft_t *draft, const char *name);
+// draft_spans.c: of two periods; beyond any run where it would be too big.
+int64_t verl_draft_common_multiple(int64_t a, int64_t b);
 // draft_declare.c: asks a stage's kind what it needs and gives. What is upstream was asked before.
 void verl_draft_declare(verl_draft_t *draft, int stage);
 // The name upstream of what a handler calls `name`.

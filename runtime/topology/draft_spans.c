@@ -6,8 +6,8 @@
 // More than any batch of a run: a period that only batch 0 has.
 #define S_BEYOND (2 * VERL_STEPS_MAX)
 
-static int64_t
-s_common_multiple(int64_t a, int64_t b)
+int64_t
+verl_draft_common_multiple(int64_t a, int64_t b)
 {
     int64_t x = a, y = b;
     while (y != 0) {
@@ -25,7 +25,7 @@ s_span(verl_draft_t *draft, verl_draft_stage_t *stage)
     span.closing = stage->deps_count > 0 || verl_node_get(stage->node, "every");
     for (int d = 0; d < stage->deps_count; d++) {
         const verl_span_t *other = &draft->stages[stage->deps[d]].span;
-        span.period = s_common_multiple(span.period, other->period);
+        span.period = verl_draft_common_multiple(span.period, other->period);
         span.begin = span.begin > other->begin ? span.begin : other->begin;
         span.closing = span.closing && other->closing;
     }

@@ -3,6 +3,7 @@
 // Every actor is written as [actor.*] and every stage names its actor, so that one form serves all. An actor that was
 // made because a stage's weights may be stale is not written: the stage's `staleness` makes it again.
 #include <string.h>
+#include "runtime/topology/draft.h"
 #include "runtime/topology/topology.h"
 #include "runtime/topology/value.h"
 
@@ -113,6 +114,22 @@ s_columns(FILE *out, const verl_plan_stage_t *stage)
     fputs(uses ? " }\n" : "", out);
 }
 
+// Its own thinning only: what follows from its dependencies has to follow from them when they change, too.
+static void
+s_span(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
+{
+    verl_span_t implied = { .period = 1 };
+    for (int i = 0; i < stage->depends_count; i++) {
+        const verl_span_t *other = &plan->stages[stage->depends[i]].span;
+        implied.period = verl_draft_common_multiple(implied.period, other->period);
+        implied.begin = implied.begin > other->begin ? implied.begin : other->begin;
+    }
+    if (stage->span.period != implied.period || (stage->source && stage->span.closing))
+        fprintf(out, "every = %lld\n", (long long) stage->span.period);
+    if (stage->span.begin != implied.begin)
+        fprintf(out, "begin = %lld\n", (long long) stage->span.begin);
+}
+
 static void
 s_stage(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
 {
@@ -131,10 +148,10 @@ s_stage(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
     }
     if (dot)
         s_common(out, actor);
-    if (stage->span.period > 1 || (stage->source && stage->span.closing))
-        fprintf(out, "every = %lld\n", (long long) stage->span.period);
-    fprintf(out, "begin = %lld\nparts = %lld\n", (long long) stage->span.begin, (long long) stage->parts);
-    s_key_real(out, "timeout", stage->timeout);
+    s_span(out, plan, stage);
+    fprintf(out, "parts = %lld\n", (long long) stage->parts);
+    if (stage->timeout != actor->timeout)
+        s_key_real(out, "timeout", stage->timeout);
     s_key_string(out, "on_error", s_skips[stage->on_error]);
     s_options(out, &stage->options);
 }

@@ -178,6 +178,22 @@ Test(change, staleness_can_be_set_and_taken_back)
     verl_plan_destroy(&plan);
 }
 
+// What follows from another stage in the topology follows from it after a change, too.
+Test(change, a_stage_works_on_the_batches_of_those_before_it_again)
+{
+    const char *thin = RUN SOURCE "[stage.mid]\nkind = 'synthetic'\ndepends_on = ['src']\nevery = 2\nbegin = 4\n"
+                       "[stage.end]\nkind = 'keeper'\ndepends_on = ['mid']\ntimeout = 7\n";
+    verl_plan_t *plan = s_changed(thin, "stage.mid.every = 1\nunset = ['stage.mid.begin']\n");
+    cr_assert_eq(s_stage(plan, "end")->span.period, 1);
+    cr_assert_eq(s_stage(plan, "end")->span.begin, 0);
+    verl_plan_destroy(&plan);
+    plan = s_changed(thin, "stage.end.every = 3\nactor.end.timeout = 8\n");
+    cr_assert_eq(s_stage(plan, "end")->span.period, 6);
+    cr_assert_eq(s_stage(plan, "end")->span.begin, 4);
+    cr_assert_eq(s_stage(plan, "end")->timeout, 8);
+    verl_plan_destroy(&plan);
+}
+
 Test(change, mistakes_are_told_where_the_change_was_written)
 {
     s_wrong("[stage.mid]\nbussy_ms = 7\n", "change:2:", "did you mean `busy_ms`");
