@@ -47,7 +47,7 @@ s_list(DIR *folder, s_file_t *files)
         if (!s_is_image(entry->d_name, &file->whole) ||
             fstatat(dirfd(folder), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISREG(status.st_mode))
             continue;
-        strcpy(file->name, entry->d_name);
+        memcpy(file->name, entry->d_name, strlen(entry->d_name) + 1);
         file->used = status.st_mtime;
         file->bytes = status.st_size;
         count++;

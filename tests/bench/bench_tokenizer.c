@@ -54,7 +54,7 @@ s_collect(texts_t *self, verl_error_t *error)
     char paths[4][4096], *roots[5] = { paths[0], paths[1], paths[2], paths[3], NULL };
     for (int i = 0; folders[i]; i++)
         snprintf(paths[i], sizeof paths[i], "%s/%s", VERL_SOURCE_DIR, folders[i]);
-    strcpy(self->list, "/tmp/verl-bench-texts-XXXXXX");
+    snprintf(self->list, sizeof self->list, "/tmp/verl-bench-texts-XXXXXX");
     int fd = mkstemp(self->list);
     FILE *list = fd >= 0 ? fdopen(fd, "w") : NULL;
     FTS *walk = list ? fts_open(roots, FTS_LOGICAL | FTS_NOCHDIR, s_by_name) : NULL;
@@ -117,24 +117,23 @@ s_tokenizer(verl_bench_run_t *run, verl_error_t *error)
     char text[256] = "";
     double seconds[2][TURNS];
     verl_bench_peer_t peer = { 0 };
-    texts_t *texts = calloc(1, sizeof *texts);
+    texts_t texts = { 0 };
     verl_tokenizer_t *tokenizer = verl_tokenizer_open(path, text, sizeof text);
-    int rc = texts && tokenizer ? s_collect(texts, error) : verl_error_set(error, "%s", text);
-    if (rc == 0 && verl_bench_peer_start(&peer, "tokenizer_reference.py", (const char *const[]) { path, texts->list,
-                                         NULL }, "tokenizer")) {
-        rc = s_measure(texts, tokenizer, &peer, seconds, error);
+    int rc = tokenizer ? s_collect(&texts, error) : verl_error_set(error, "%s", text);
+    const char *words[] = { path, texts.list, NULL };
+    if (rc == 0 && verl_bench_peer_start(&peer, "tokenizer_reference.py", words, "tokenizer")) {
+        rc = s_measure(&texts, tokenizer, &peer, seconds, error);
         if (rc == 0)
-            verl_bench_report(run, "", texts->bytes / verl_bench_median(seconds[0], TURNS) / 1e6, "MB/s",
+            verl_bench_report(run, "", texts.bytes / verl_bench_median(seconds[0], TURNS) / 1e6, "MB/s",
                               "the reference library, one core",
-                              texts->bytes / verl_bench_median(seconds[1], TURNS) / 1e6);
+                              texts.bytes / verl_bench_median(seconds[1], TURNS) / 1e6);
     }
     verl_bench_peer_end(&peer);
     verl_tokenizer_close(&tokenizer);
-    for (int i = 0; texts && i < texts->count; i++)
-        verl_text_done(&texts->text[i]);
-    if (texts && texts->list[0])
-        unlink(texts->list);
-    free(texts);
+    for (int i = 0; i < texts.count; i++)
+        verl_text_done(&texts.text[i]);
+    if (texts.list[0])
+        unlink(texts.list);
     return rc;
 }
 
