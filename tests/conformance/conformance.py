@@ -6,6 +6,7 @@
 Each check is one rule of runtime/wire/PROTOCOL.md, with an actor of its own. Ends with "N passed, N failed".
 """
 
+import io
 import os
 import signal
 import struct
@@ -14,6 +15,7 @@ import time
 import traceback
 
 import msgpack
+import zmq
 
 from party import REPORT, Bench, Table, Wrong, body, check, column, ids, pack
 
@@ -559,6 +561,60 @@ def reports_a_handler_that_fails_and_stays_to_answer(bench):
     bench.quiet(0.3)
     check(line.batches() == [0, 1], "it went on behind a failure")
     alive(bench)
+
+
+@rule
+def lets_itself_be_followed_within_credit_and_counts_exactly(bench):
+    line = Line(bench).up()
+    follower = bench.context.socket(zmq.ROUTER)
+    follower.setsockopt(zmq.LINGER, 0)
+    place = bench.address(900)
+    follower.bind(place)
+    heads, records, sender = [], [], []
+
+    def look():
+        while follower.poll(0):
+            name, frame = follower.recv_multipart()
+            sender[:] = [name]
+            items = list(msgpack.Unpacker(io.BytesIO(frame), raw=False))
+            heads.append(items[0])
+            records.extend(items[1:])
+        return heads
+
+    only_data = 1 << 0
+    bench.order(1, "trace", 5, place, [[], ["sink"], [], [], only_data, [], 0, 1, 0, True, [3, 1 << 20]])
+    bench.until(lambda: look(), "the first frame, which says that it follows")
+    check(heads[0][:2] == [1, f"it#{line.it}"] and heads[0][2:5] == [5, 1, False], f"a frame begins with {heads[0]}")
+    for batch in range(10):
+        line.feed(batch)
+    line.wait(10)
+    bench.until(lambda: look() and len(records) >= 2, "records within credit")
+    bench.quiet(0.6)
+    look()
+    before = len(records)
+    check(before <= 3, f"{before} records came where credit was for 3")
+    follower.send_multipart([sender[0], pack([100, 1 << 20])])
+    for batch in range(10, 20):
+        line.feed(batch)
+    bench.until(lambda: look() and len(records) >= before + 10, "records after more credit")
+    bench.order(1, "untrace", 5)
+    bench.until(lambda: look()[-1][4], "the last frame")
+    number, seen, matched, sent, dropped = heads[-1][3], *heads[-1][5:]
+    check(number == len(heads), f"the last frame is number {number} of {len(heads)}")
+    check(matched == 20 and sent == len(records) and dropped == matched - sent and seen >= 20,
+          f"{len(records)} came, and the counts are seen {seen}, matched {matched}, sent {sent}, dropped {dropped}")
+    for record in records:
+        check(record[0] == 0 and record[2] == 0 and record[3:7] == [f"it#{line.it}", f"sink#{SINK}", "it", "sink"],
+              f"a record of a data message is {record[:7]}")
+        check(record[9] == 1 and record[14] == len(record[15]), f"a record says its revision and its bytes: {record[8:15]}")
+    follower.close(0)
+
+
+@rule
+def is_not_made_to_speak_to_others(bench):
+    _refused(bench, lambda line: bench.order(1, "trace", 5, "tcp://127.0.0.1:5555",
+                                             [[], [], [], [], 1, [], 0, 1, 0, False, [3, 1000]]),
+             "a trace to an address that is none of this user's")
 
 
 @rule

@@ -384,7 +384,7 @@ def _cast(value: Any, kind: Any, name: str) -> Array:
 class MadeColumn(NamedTuple):
     type: ColumnType
     place: Any  # as it travels
-    size: int
+    memory: Any  # its bytes: offsets and data
 
 
 class Made:
@@ -395,6 +395,7 @@ class Made:
         self.rows = rows  # -1: a source has not said yet
         self.first = first
         self.map_place: Any = None
+        self.map_memory: Any = b""
         self.columns: Dict[str, MadeColumn] = {}
         self.blocks: List[Block] = []
         self.size = 0
@@ -425,7 +426,7 @@ class Made:
         place, memory = self._memory(4 * len(made))
         if len(made):
             numpy.frombuffer(memory, _I32)[:] = made + given_first
-        self.map_place = place if place is not None else bytes(memory)
+        self.map_place, self.map_memory = place if place is not None else bytes(memory), memory
         self.size += 4 * len(made)
 
     def _ragged(self, column: ColumnType, lengths: Array, name: str) -> Tuple[Any, Any, Array]:
@@ -459,7 +460,7 @@ class Made:
         return data
 
     def _put(self, name: str, column: ColumnType, place: Any, memory: Any) -> None:
-        self.columns[name] = MadeColumn(column, place if place is not None else bytes(memory), len(memory))
+        self.columns[name] = MadeColumn(column, place if place is not None else bytes(memory), memory)
         self.size += len(memory)
 
     def add(self, name: str, column: ColumnType, value: Any) -> None:
@@ -516,13 +517,18 @@ class Made:
             data[...] = numpy.frombuffer(b"".join(rows), numpy.uint8)
         self._put(name, column, place, memory)
 
-    def pack(self, names: Sequence[str], names_as: Sequence[str], with_map: bool) -> bytes:
-        """The body of a message with these columns, under the names that they have downstream."""
+    def pack(self, names: Sequence[str], names_as: Sequence[str], with_map: bool, whole: bool = False) -> bytes:
+        """The body of a message with these columns, under the names that they have downstream. whole: with all bytes
+        inside, for a reader that shares no memory."""
         columns = []
         for name, name_as in zip(names, names_as):
             column = self.columns[name]
-            columns.append([name_as, column.type.dtype, column.type.ragged, column.type.width, self.rows, column.place])
-        return pack([FORMAT, self.rows, self.first, self.map_place if with_map else None, columns])
+            columns.append([name_as, column.type.dtype, column.type.ragged, column.type.width, self.rows,
+                            bytes(column.memory) if whole else column.place])
+        row_map = None
+        if with_map and self.map_place is not None:
+            row_map = bytes(self.map_memory) if whole else self.map_place
+        return pack([FORMAT, self.rows, self.first, row_map, columns])
 
     def release(self) -> None:
         """Gives its blocks back."""

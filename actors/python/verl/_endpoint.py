@@ -176,7 +176,8 @@ class Endpoint:
 
     def __init__(self, run_id: str, incarnation: int, lock: "threading.RLock",
                  on_message: Callable[[Inbound, Message], None], on_done: Callable[[Any], None],
-                 pong_body: Callable[[], bytes], on_malformed: Callable[[str], None]) -> None:
+                 pong_body: Callable[[], bytes], on_malformed: Callable[[str], None],
+                 on_sent: Callable[[Message], None]) -> None:
         self.run_id = run_id
         self.incarnation = incarnation
         self.lock = lock
@@ -184,6 +185,7 @@ class Endpoint:
         self.on_done = on_done
         self.pong_body = pong_body
         self.on_malformed = on_malformed
+        self.on_sent = on_sent  # a status or a pong: for those who follow
         self.peers: Dict[int, Peer] = {}
         self.untold_since = 0  # when something began to be untold; 0: nothing is
         self.context: "zmq.Context[Any]" = zmq.Context()
@@ -245,6 +247,10 @@ class Endpoint:
         if not self.untold_since:
             self.untold_since = now_ns()
 
+    def _put(self, peer: Peer, message: Message) -> None:
+        peer.put(write(message))
+        self.on_sent(message)
+
     def acknowledge(self) -> None:
         """Sends the statuses that changed."""
         self.untold_since = 0
@@ -255,8 +261,8 @@ class Endpoint:
                     continue
                 inbound.repeat = False
                 inbound.told = (inbound.received, inbound.taken, inbound.done)
-                peer.put(write(Message(STATUS, inbound.edge, self.incarnation, peer.incarnation, inbound.received,
-                                       inbound.taken + inbound.window, inbound.done, 0, 1, 0, b"")))
+                self._put(peer, Message(STATUS, inbound.edge, self.incarnation, peer.incarnation, inbound.received,
+                                        inbound.taken + inbound.window, inbound.done, 0, 1, 0, b""))
                 told = True
             if told:
                 peer.flush()
@@ -312,8 +318,8 @@ class Endpoint:
             elif message.type == STATUS:
                 self._on_status(peer, message)
             elif message.type == PING:
-                peer.put(write(Message(PONG, 0, self.incarnation, peer.incarnation, 0, 0, message.batch, 0, 1, 0,
-                                       self.pong_body())))
+                self._put(peer, Message(PONG, 0, self.incarnation, peer.incarnation, 0, 0, message.batch, 0, 1, 0,
+                                        self.pong_body()))
                 peer.flush()
 
     def _receive(self) -> int:
@@ -353,8 +359,9 @@ class Endpoint:
                 wait = min(wait, left // MS + 1)
         return wait
 
-    def step(self) -> None:
-        """Receives and handles what is there, else waits for it; tells and repeats what is due."""
+    def step(self, most: int) -> None:
+        """Receives and handles what is there, else waits for it, so many ms at most (-1: as long as it likes); tells and
+        repeats what is due."""
         frames = self._receive()
         with self.lock:
             now = now_ns()
@@ -364,6 +371,8 @@ class Endpoint:
             wait = 0 if frames == FRAMES_A_STEP else self._resend(now)
             if self.untold_since:
                 wait = min(wait, LAZY_NS // MS)
+            if most >= 0:
+                wait = min(wait, most)
         for where, _ in self.poller.poll(wait):
             if where == self.wake_out:
                 try:

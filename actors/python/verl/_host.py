@@ -22,7 +22,8 @@ from ._plan import Plan
 from ._program import Program
 from ._seat import WORKER, Ack, EdgeIn, EdgeOut, Output, Seat, Unit, View
 from ._stage import Failure, Skip, Stopped
-from ._wire import Malformed, Message, is_int, now_ns, pack, unpack
+from ._tap import KINDS, TRACE_DATA, TRACE_REPORT, Tap
+from ._wire import DATA, Malformed, Message, is_int, now_ns, pack, unpack
 from ._world import World
 
 CONTROL_WINDOW = 4096
@@ -63,7 +64,9 @@ class Host:
         self.changed = threading.Condition(self.lock)
         self.arena = Arena(descriptor)
         self.endpoint = Endpoint(run_id, incarnation, self.lock, self.on_message, self.on_done, self.pong_body,
-                                 self.on_malformed)
+                                 self.on_malformed, self.on_sent)
+        self.tap = Tap(self.endpoint.context, f"{actor}#{incarnation}")
+        self.tap.labels[incarnation] = self.tap.label
         self.worlds: List[World] = []  # by rising revision
         self.stopping = self.failed = self.paused = self.prepared = self.ended = False
         self.running: Optional[Seat] = None
@@ -85,7 +88,10 @@ class Host:
 
     def say(self, body: List[Any], revision: int, batch: int, flush: bool, tag: Any = None) -> None:
         with self.lock:
-            self.report.send(Kept(revision, batch, 0, 1, now_ns(), pack(body), tag))
+            kept = Kept(revision, batch, 0, 1, now_ns(), pack(body), tag)
+            self.report.send(kept)
+            if self.tap.followers:
+                self._seen(TRACE_REPORT, self.report, kept)
             if flush:
                 self.report.flush()
 
@@ -94,6 +100,25 @@ class Host:
             self.failed = True
         revision = seat.world.revision if seat is not None else self.worlds[-1].revision if self.worlds else 0
         self.say(["failed", seat.index if seat is not None else -1, batch, clip(text)], revision, batch, True)
+
+    # being seen; under the lock
+
+    def on_sent(self, message: Message) -> None:
+        if self.tap.followers and self.tap.message(KINDS[message.type], message):
+            self.endpoint.wake()
+
+    def _seen(self, kind: int, channel: Outbound, kept: Kept, seat: Optional[Seat] = None, out: Optional[EdgeOut] = None,
+              made: Optional[Made] = None) -> None:
+        receiver = channel.peer.incarnation if channel.peer is not None else 0
+        message = Message(DATA, channel.edge, self.incarnation, receiver, channel.last, kept.revision, kept.batch,
+                          kept.part, kept.parts, kept.time, kept.body)
+        if seat is None or out is None:
+            wake = self.tap.message(kind, message)
+        else:
+            wake = self.tap.message(kind, message, seat.plan.name, seat.world.plan.stages[out.edge.reader].name, made,
+                                    out.names, out.edge.columns, out.edge.map)
+        if wake:
+            self.endpoint.wake()
 
     # hearing; under the lock
 
@@ -188,6 +213,7 @@ class Host:
                     or not is_int(item[2], 0):
                 raise Malformed("a list of peers is malformed")
             peers[(item[1], item[2])] = item[0]
+            self.tap.labels.setdefault(item[0], f"{item[1]}#{item[0]}")
         self._world(revision, "peers").wire(peers)
         self._part()
         self.endpoint.flush()
@@ -247,11 +273,11 @@ class Host:
     def _order_retire(self, revision: int, _items: List[Any]) -> None:
         self._forget(revision, "retire")
 
-    def _order_trace(self, _revision: int, _items: List[Any]) -> None:
-        """Messages of this actor are seen where the other end of their edge is traced."""
+    def _order_trace(self, _revision: int, items: List[Any]) -> None:
+        self.tap.trace(items)
 
-    def _order_untrace(self, _revision: int, _items: List[Any]) -> None:
-        """See trace."""
+    def _order_untrace(self, _revision: int, items: List[Any]) -> None:
+        self.tap.untrace(items)
 
     def _order_stop(self, _revision: int, _items: List[Any]) -> None:
         self.stopping = True
@@ -372,9 +398,18 @@ class Host:
             channel = out.channels.get(plan.replica(out.edge.reader, seat.next))
             output.refs += 1
             if channel is not None:
-                channel.send(Kept(seat.world.revision, seat.next, seat.part, parts, now, body, output))
+                kept = Kept(seat.world.revision, seat.next, seat.part, parts, now, body, output)
+                channel.send(kept)
+                if self.tap.followers:
+                    self._seen(TRACE_DATA, channel, kept, seat, out, made)
             elif out.local is not None:
                 stored = unpack_batch(body, self.arena) if body else None
+                if self.tap.followers:
+                    message = Message(DATA, seat.world.edge_number(out.index), self.incarnation, self.incarnation, 0,
+                                      seat.world.revision, seat.next, seat.part, parts, now, body)
+                    if self.tap.message(TRACE_DATA, message, seat.plan.name, plan.stages[out.edge.reader].name, made,
+                                        out.names, out.edge.columns, out.edge.map):
+                        self.endpoint.wake()
                 out.local.units.setdefault(seat.next, {})[seat.part] = Unit(seat.next, seat.part, parts, now, stored,
                                                                             None, 0, output)
         output.release()
@@ -438,6 +473,9 @@ class Host:
             self.say_failed(seat, seat.next, str(error))
             self.running = None
             return
+        if self.tap.followers and self.tap.ran(seat.plan.name, seat.world.revision, seat.next, seat.part, view.parts, begin,
+                                               now_ns()):
+            self.endpoint.wake()
         if seat.part + 1 >= view.parts:
             self._finish_batch(seat)
         else:
@@ -496,10 +534,12 @@ class Host:
     # the mailbox thread
 
     def _receive(self) -> None:
-        deadline = 0
+        deadline, most = 0, -1
         while not self.ended:
-            self.endpoint.step()
+            self.endpoint.step(most)
             self.arena.tend()
+            with self.lock:
+                most = self.tap.tend()
             if not self.stopping or self.ended:
                 continue
             if not deadline:
@@ -508,6 +548,8 @@ class Host:
                     signal.pthread_kill(self.main_thread, signal.SIGUSR1)
             elif now_ns() > deadline:
                 os._exit(0)  # the handler does not give up; nobody waits for it
+        with self.lock:
+            self.tap.tend(True)
 
     def _on_signal(self, _number: int, _frame: Any) -> None:
         if self.in_handler and self.stopping:
@@ -528,6 +570,8 @@ class Host:
         self.ended = True
         self.endpoint.wake()
         mailbox.join(GRACE)
+        if not mailbox.is_alive():
+            self.endpoint.close()  # lets the last counts of a trace arrive
         finish = self.program.hooks.get("finish")
         if finish is not None:
             finish()
