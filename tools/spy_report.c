@@ -97,6 +97,16 @@ s_table(report_t *self)
     }
 }
 
+// Bytes of the first word; a number and its unit are one.
+static int
+s_word(const char *words)
+{
+    int length = (int) strcspn(words, " ");
+    int unit = words[length] ? (int) strcspn(words + length + 1, " ") : 0;
+    return length && words[length - 1] >= '0' && words[length - 1] <= '9' && unit > 0 && unit <= 4 ? length + 1 + unit
+                                                                                                   : length;
+}
+
 // A paragraph of words, each line after `indent` blanks.
 static void
 s_words(report_t *self, const char *words, int indent)
@@ -104,7 +114,7 @@ s_words(report_t *self, const char *words, int indent)
     int at = indent;
     verl_text_format(&self->text, "%*s", indent, "");
     for (bool first = true; *words; first = false) {
-        int length = (int) strcspn(words, " ");
+        int length = s_word(words);
         if (at + length + 1 > WIDE) {
             verl_text_format(&self->text, "\n%*s", indent, "");
             at = indent;
