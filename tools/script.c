@@ -66,6 +66,8 @@ s_moment(script_t *self, verl_error_t *error)
     self->at = moment->batch;
     int rc = verl_script_call(self, moment->function, NULL, NULL, error);
     self->at = -1;
+    if (rc == 0)
+        verl_script_note(self, json_pack("{s:I}", "moment", (json_int_t) moment->batch));
     if (verl_script_let_go(self, moment->batch, rc == 0 ? error : &ignored) != 0)
         rc = -1;
     free(moment);
@@ -96,11 +98,12 @@ s_fires(script_t *self, script_watch_t *watch)
 {
     if (watch->over)
         return false;
+    bool new = self->done - 1 > watch->fired; // else the run went back, and makes this step again
     if (!watch->condition)
-        return self->done % watch->period == 0;
+        return new && self->done % watch->period == 0;
     bool held = watch->held;
     watch->held = verl_condition_true(watch->condition, verl_script_metric, self);
-    return watch->held && !held;
+    return new && watch->held && !held;
 }
 
 static int
@@ -112,6 +115,9 @@ s_look(script_t *self, verl_error_t *error)
         watch->over = !watch->again;
         if (verl_script_call(self, watch->function, NULL, NULL, error) != 0)
             return -1;
+        watch->fired = self->done - 1;
+        verl_script_note(
+            self, json_pack("{s:I, s:I}", "watch", (json_int_t) watch->number, "step", (json_int_t) watch->fired));
     }
     return 0;
 }
@@ -227,10 +233,11 @@ verl_script_name(script_t *self)
 static int
 s_script(const char *run_directory, const char *file, int guard_fd)
 {
-    script_t self = { .file = file, .signal_fd = -1, .guard_fd = guard_fd, .at = -1 };
+    script_t self = { .file = file, .signal_fd = -1, .guard_fd = guard_fd, .journal_fd = -1, .at = -1 };
     verl_error_t error = { "" };
     verl_script_name(&self);
     int rc = verl_script_open(&self, run_directory, &error);
+    rc = rc == 0 ? verl_script_journal_open(&self, &error) : rc;
     rc = rc == 0 ? s_run(&self, &error) : rc;
     bool interrupted = self.interrupted, ended = self.ended;
     self.interrupted = false; // a second signal ends the taking back

@@ -1,7 +1,8 @@
 // script.h: scripts of experiments: a file of Lua that watches the steps of a run and changes its topology.
 //
-// A script is a process beside the run, which it talks to by the run's two control sockets. Whatever becomes of it, the
-// run goes on: an error ends it, named with file:line. Its end, of whatever kind, takes back the branches that are open.
+// A script is a process beside the run, which it talks to by the run's two control sockets. Whatever becomes of it,
+// the run goes on: an error ends it, named with file:line. Its end, of whatever kind, takes back the branches that
+// are open.
 #ifndef VERL_SCRIPT_H
 #define VERL_SCRIPT_H
 #include "runtime/base/error.h"

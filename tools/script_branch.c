@@ -1,7 +1,7 @@
 // script_branch.c: run:branch(change, n, f): a change for n steps, which is then taken back.
 //
-// The permit of the first batch behind the branch is held from the start, so that it has exactly n batches. What takes it
-// back was worked out before it began, from the topology that was in force.
+// The permit of the first batch behind the branch is held from the start, so that it has exactly n batches. What
+// takes it back was worked out before it began, from the topology that was in force.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +186,8 @@ verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_t *er
     verl_script_guard_over(self, branch);
     if (rc != 0 && branch->until < branch->steps && !self->ended) // else the run ended with it
         return verl_error_set(error, "%s", why.text);
+    if (rc != 0 && branch->steps == 0) // of an earlier life, which ended before it began
+        verl_script_say(self, why.text);
     self->at = rc == 0 ? branch->until : -1;
     rc = branch->function == LUA_NOREF ? 0 : verl_script_call(self, branch->function, s_push_result, branch, error);
     self->at = -1;

@@ -1,8 +1,8 @@
 // script_guard.c: two processes for a script, so that its branches are taken back however it ends.
 //
-// The guard is the process that was started, the script its child. The script tells the guard of each branch before it
-// begins, and when it is over; a script that a signal kills leaves its branches to the guard. A guard that is killed takes
-// the script along: its child gets SIGTERM, and takes them back itself.
+// The guard is the process that was started, the script its child. The script tells the guard of each branch before
+// it begins, and when it is over; a script that a signal kills leaves its branches to the guard. A guard that is
+// killed takes the script along: its child gets SIGTERM, and takes them back itself.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -22,7 +22,7 @@
 // ---------------------------------------------------------------------------------------------------------------
 // The script's end
 
-// Takes the line. What a guard that is stopped does not read is its loss.
+// Takes the line, which is noted too. What a guard that is stopped does not read is its loss.
 static void
 s_tell(const script_t *self, json_t *line)
 {
@@ -30,15 +30,15 @@ s_tell(const script_t *self, json_t *line)
     if (text && self->guard_fd >= 0)
         dprintf(self->guard_fd, "%s\n", text);
     free(text);
-    json_decref(line);
+    verl_script_note(self, line);
 }
 
 void
 verl_script_guard_begin(script_t *self, script_branch_t *branch)
 {
     branch->number = ++self->branches_begun;
-    s_tell(self, json_pack("{s:I, s:s, s:s}", "branch", (json_int_t) branch->number, "inverse", branch->inverse,
-                           "place", branch->place));
+    s_tell(self, json_pack("{s:I, s:s, s:s, s:I}", "branch", (json_int_t) branch->number, "inverse", branch->inverse,
+                           "place", branch->place, "until", (json_int_t) branch->until));
 }
 
 void
@@ -121,7 +121,7 @@ s_recall(script_t *script, const json_t *line)
 static int
 s_take_back(s_guard_t *self)
 {
-    script_t script = { .file = self->file, .signal_fd = -1, .guard_fd = -1, .at = -1 };
+    script_t script = { .file = self->file, .signal_fd = -1, .guard_fd = -1, .journal_fd = -1, .at = -1 };
     verl_error_t error = { "" };
     int count = 0;
     char *rest = self->told;

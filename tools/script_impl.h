@@ -28,6 +28,8 @@ typedef struct script_watch {               // when, every
     int                    function;
     bool                   again;
     bool                   held;            // the condition was true at the last step: it fires when it becomes so
+    int64_t                number;          // of this script's, from 1 on
+    int64_t                fired;           // the last step at which it did; -1: none yet
     bool                   over;
 } script_watch_t;
 
@@ -65,6 +67,9 @@ typedef struct script {
     script_watch_t  *watches;
     script_branch_t *branches;
     int64_t          branches_begun;
+    int64_t          watches_made;
+    int              journal_fd;            // -1: there is none
+    json_t          *recalled;              // what the journal knew at the beginning
     int              guard_fd;              // the guard hears of branches here; -1: there is none
 } script_t;
 
@@ -119,6 +124,11 @@ int  verl_script_branch_end(script_t *self, script_branch_t *branch, verl_error_
 void verl_script_take_all_back(script_t *self);
 // Lets go of a batch that was held, unless something else of the script's still waits for it.
 int  verl_script_let_go(script_t *self, int64_t batch, verl_error_t *error);
+// script_journal.c. Opens the journal of the run's own script, and recalls what is in it, where the run is resumed.
+int  verl_script_journal_open(script_t *self, verl_error_t *error);
+void verl_script_note(const script_t *self, json_t *line);              // takes the line
+int64_t verl_script_recalled_watch(const script_t *self, int64_t number);
+bool verl_script_recalled_moment(const script_t *self, int64_t batch);
 // script_guard.c. Tells the guard that a branch is about to begin; that it is over, or never began.
 void verl_script_guard_begin(script_t *self, script_branch_t *branch);
 void verl_script_guard_over(const script_t *self, const script_branch_t *branch);

@@ -361,6 +361,9 @@ verl_script_close(script_t *self)
     verl_client_close(&self->change);
     if (self->signal_fd >= 0)
         close(self->signal_fd);
+    if (self->journal_fd >= 0)
+        close(self->journal_fd);
+    json_decref(self->recalled);
     json_decref(self->lines);
     for (int i = 0; i < SCRIPT_HISTORY; i++)
         json_decref(self->history[i]);

@@ -53,8 +53,10 @@ s_at_step(lua_State *state)
     verl_error_t error = { "" };
     int64_t batch = s_batch(state, 1, "at_step", 0);
     luaL_checktype(state, 2, LUA_TFUNCTION);
-    if (self->own && batch < self->done) { // a run that was resumed: what it changed is in its topology
-        verl_script_say(self, lua_pushfstring(state, "step %I is past: at_step is left out", (lua_Integer) batch));
+    if (self->own &&
+        (batch < self->done ||
+         verl_script_recalled_moment(self, batch))) { // a run that was resumed: what it changed is in its topology
+        verl_script_say(self, lua_pushfstring(state, "step %I is done: at_step is left out", (lua_Integer) batch));
         return 0;
     }
     if (verl_script_hold(self, batch, &error) != 0)
@@ -82,6 +84,9 @@ s_add_watch(lua_State *state, verl_condition_tree_t *condition, int64_t period, 
         return luaL_error(state, "no memory");
     }
     *watch = (script_watch_t){ .condition = condition, .period = period, .again = again, .function = LUA_NOREF };
+    watch->number = ++self->watches_made;
+    watch->fired = verl_script_recalled_watch(self, watch->number);
+    watch->over = watch->fired >= 0 && !again;
     while (*link)
         link = &(*link)->next;
     *link = watch;

@@ -239,6 +239,33 @@ Test(script_run, a_run_that_goes_back_to_a_checkpoint_is_followed)
     run_done(&run);
 }
 
+// What is done before verl-run is killed is not done again, and what is open then is taken back where it was to be.
+Test(script_run, the_script_of_a_run_that_is_resumed_goes_on)
+{
+    run_t run;
+    char resume[300];
+    run_start_after(&run,
+                    S_ACTOR S_SUM S_SCRIPT("when('tenth >= 0.1', function(run) run:log('once') end)\n"
+                                           "at_step(4, function(run) run:branch(" S_GAIN(
+                                               "5") ", 20) end)\n"
+                                                    "at_step(30, function(run) run:apply" S_GAIN("3") " end)"),
+                    S_SUMMED, "");
+    run_until_steps(&run, 13);
+    kill(run.pid, SIGKILL);
+    cr_assert_eq(waitpid(run.pid, NULL, 0), run.pid);
+    snprintf(resume, sizeof resume, "cd %s && %s/bin/verl-run --quiet --resume run > said 2>&1", run.folder,
+             VERL_BINARY_DIR);
+    cr_assert_eq(system(resume), 0);
+    char *gains = s_gains(&run), *script = run_file(&run, "logs/script.log");
+    cr_assert_str_eq(gains, "1111555555555555555555551111113333333333", "%s", script);
+    const char *once = strstr(script, "once");
+    cr_assert(once && !strstr(once + 1, "once"), "%s", script);
+    cr_assert(strstr(script, "step 4 is done"), "%s", script);
+    free(script);
+    free(gains);
+    run_done(&run);
+}
+
 Test(script_run, the_script_that_we_ship_branches_a_policy_and_takes_it_back)
 {
     run_t run;
