@@ -191,6 +191,21 @@ s_causes(report_t *self)
                      found->count > 1 ? "all of these" : "this", found->cured / found->rate, found->cured);
 }
 
+static void
+s_notes(report_t *self)
+{
+    for (int i = 0; i < self->found->notes_count; i++) {
+        char line[600];
+        snprintf(line, sizeof line, "%s%s.", i ? "" : "(Without cost where memory is shared: ", self->found->notes[i]);
+        verl_display_text_add(&self->text, i ? "" : "\n");
+        s_words(self, line, 0);
+    }
+    if (self->found->notes_count) {
+        self->text.size--;                  // the end of the line
+        verl_display_text_add(&self->text, ")\n");
+    }
+}
+
 // A model that is far from what happened is no judge: says so.
 static void
 s_doubt(report_t *self)
@@ -214,7 +229,9 @@ static json_t *
 s_json(const report_t *self)
 {
     const verl_diagnosis_t *found = self->found;
-    json_t *causes = json_array();
+    json_t *causes = json_array(), *notes = json_array();
+    for (int i = 0; i < found->notes_count; i++)
+        json_array_append_new(notes, json_string(found->notes[i]));
     for (int i = 0; i < found->count; i++) {
         const verl_cause_t *cause = &found->causes[i];
         json_array_append_new(causes, json_pack("{s:s, s:s, s:s, s:s, s:f}", "disease",
@@ -227,6 +244,7 @@ s_json(const report_t *self)
                   "seconds", verl_spy_number(self->profile, "seconds"), "batches_per_second", found->measured,
                   "model_batches_per_second", found->rate, "without_causes", found->cured, "causes", causes, "stages",
                   json_object_get(self->profile, "stages"));
+    json_object_set_new(object, "notes", notes);
     if (self->tokens > 0)
         json_object_set_new(object, "tokens_per_second", json_real(self->tokens));
     if (found->bottleneck[0])
@@ -254,6 +272,7 @@ s_report(report_t *self, const verl_spy_options_t *options)
     s_table(self);
     s_bottleneck(self);
     s_causes(self);
+    s_notes(self);
     s_doubt(self);
     return verl_spy_print(&self->text);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "tools/spy_views.h"
 
+#define UNSEEN_LEAST (1 << 20)              // bytes a batch that are worth a note
 #define COPY_SPEED 8e9                      // bytes a second at which a copy is taken to go where nobody timed it
 
 const char *const verl_disease_names[VERL_DISEASES] = {
@@ -216,6 +217,24 @@ s_find_moving(search_t *self, int index)
     snprintf(cause->help, sizeof cause->help, "fewer parts, or fewer and smaller columns in its needs");
 }
 
+// Columns that came and that the handler never asked for: they cost nothing where memory is shared.
+static void
+s_note_unseen(search_t *self, int index)
+{
+    const json_t *stage = s_stage(self, index), *needs = verl_spy_list(stage, "needs");
+    double batches = verl_spy_number(stage, "batches");
+    double bytes = verl_spy_number(json_object_get(stage, "bytes"), "unseen");
+    char size[32], *note = self->found->notes[self->found->notes_count];
+    if (batches <= 0 || bytes / batches < UNSEEN_LEAST || self->found->notes_count == VERL_NOTES_MOST)
+        return;
+    int length = snprintf(note, sizeof self->found->notes[0], "`%s` is sent %s a batch that it never looks at, of ",
+                          verl_spy_text(stage, "name"), verl_spy_size(bytes / batches, size, sizeof size));
+    for (size_t i = 0; i < json_array_size(needs) && length < (int) sizeof self->found->notes[0]; i++)
+        length += snprintf(note + length, sizeof self->found->notes[0] - (size_t) length, "%s`%s`", i ? ", " : "",
+                           verl_spy_text(json_array_get(needs, i), "column"));
+    self->found->notes_count++;
+}
+
 // --- repeated loading ---------------------------------------------------------------------------------------------
 
 static void
@@ -250,6 +269,7 @@ verl_find_causes(search_t *self, verl_model_t *work)
     for (int i = 0; i < self->base.stages_count; i++) {
         s_find_again(self, i);
         s_find_moving(self, i);
+        s_note_unseen(self, i);
     }
     s_find_loads(self);
     s_find_in_flight(self, work);

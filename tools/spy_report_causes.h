@@ -8,6 +8,7 @@
 #include "tools/spy_report_model.h"
 
 #define VERL_CAUSES_MOST 64
+#define VERL_NOTES_MOST  16
 
 typedef enum {
     VERL_DISEASE_SYNCHRONOUS,               // a stage waits in step with another though nothing makes it
@@ -34,6 +35,8 @@ typedef struct verl_diagnosis {
     double       cured;                     // without any of the causes
     int          count;
     verl_cause_t causes[VERL_CAUSES_MOST];  // worst first
+    int          notes_count;               // what costs nothing here, and would on another machine
+    char         notes[VERL_NOTES_MOST][500];
     char         bottleneck[256];           // the stage which, made faster, speeds the run up most; "": none
     char         reason[800];               // why it is that
     char         help[400];                 // what would help

@@ -280,6 +280,8 @@ s_top(top_t *self)
     if (self->screen) {
         fputs("\x1b[?25h\x1b[?1049l", stdout);
         fflush(stdout);
+        if (code)                           // what was said before went with the screen
+            fprintf(stderr, NAME ": the run in %s is over\n", verl_client_directory(self->client));
     }
     return code;
 }

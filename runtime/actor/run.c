@@ -28,8 +28,10 @@ s_take_version(seat_t *seat, verl_error_t *error)
         verl_inbound_taken(unit->inbound, 1);
     unit->taken = true;
     pthread_mutex_unlock(&host->lock);
+    int64_t begin = verl_now();
     if (seat->stage.kind->take_weights(&seat->stage, unit->stored))
         return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text : "weights not taken");
+    seat->moved += verl_now() - begin;
     pthread_mutex_lock(&host->lock);
     seat->version_update = update;
     unit_t *gone = verl_edge_take(seat->weights, update - 1);
@@ -182,8 +184,11 @@ verl_seat_run(seat_t *seat)
     int64_t parts = 1, from = verl_now();
     int failed = s_begin_batch(seat, &error) || s_run_part(seat, &parts, &error);
     bool last = seat->part + 1 >= parts;
-    if (!failed && last && seat->plan->handler->writes_weights)
+    if (!failed && last && seat->plan->handler->writes_weights) {
+        int64_t begin = verl_now();
         failed = verl_publish_weights(seat, seat->next, &error);
+        seat->moved += verl_now() - begin;
+    }
     if (failed && !(atomic_load(&host->stopping) && !seat->stage.error.text[0])) {
         verl_host_fail(host, seat, seat->next, error.text);
         return;

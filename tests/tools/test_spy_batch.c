@@ -68,6 +68,18 @@ Test(batch, names_the_data_that_is_missing_and_who_works_on_it)
     run_cut(&run);
 }
 
+Test(batch, names_an_actor_that_is_still_being_prepared)
+{
+    run_t run;
+    char path[128];
+    run_start(&run, "[run]\nname = \"slow\"\nsteps = 100\n[stage.a]\nkind = \"synthetic\"\n[stage.b]\nkind = "
+              "\"synthetic\"\nload_ms = 1e7\ndepends_on = [\"a\"]\nreads = [\"id\"]\n", "");
+    snprintf(path, sizeof path, "%s/run/control.json", run.folder);
+    UNTIL(access(path, F_OK) == 0, 20);
+    UNTIL(s_is(&run, 0, "a", "done") && s_misses(&run, 0, "b", "actor", "its actor b, which is preparing"), 20);
+    run_cut(&run);
+}
+
 Test(batch, names_who_paused_what_it_waits_for)
 {
     run_t run;

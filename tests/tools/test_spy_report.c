@@ -193,6 +193,17 @@ Test(diagnosis, what_is_loaded_for_every_batch_is_named_and_what_is_loaded_once_
     cr_expect_float_eq(cause->gain, 1.5, 0.05);     // from 30 ms to the 20 ms of b
 }
 
+Test(diagnosis, what_is_sent_and_never_looked_at_is_a_note_and_no_cause)
+{
+    const verl_diagnosis_t *found =
+        s_diagnose(8, "[{\"name\": \"a\", \"ms\": 10}, {\"name\": \"b\", \"ms\": 20, \"bytes\": {\"unseen\": 1e9}, "
+                   "\"needs\": [{\"name\": \"x\", \"column\": \"x\", \"from\": \"a\"}]}]",
+                   "[{\"maker\": \"a\", \"reader\": \"b\", \"columns\": [\"x\"]}]", "[]");
+    cr_expect_eq(found->count, 0);
+    cr_assert_eq(found->notes_count, 1);
+    cr_expect(strstr(found->notes[0], "`b` is sent 9.5 MiB") && strstr(found->notes[0], "`x`"), "%s", found->notes[0]);
+}
+
 Test(diagnosis, a_profile_that_is_none_is_refused)
 {
     static verl_diagnosis_t found;

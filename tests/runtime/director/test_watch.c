@@ -130,6 +130,35 @@ Test(watch, what_is_no_question_is_refused_with_a_sentence_and_harms_nobody)
     s_end(&run, &client);
 }
 
+Test(watch, times_of_a_stage_outlive_its_actor)
+{
+    run_t run;
+    verl_error_t error = { "" };
+    char path[128];
+    run_start(&run,
+              "[run]\nname = \"mortal\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 2\n[stage.b]\n"
+              "kind = \"synthetic\"\nbusy_ms = 4\non_failure = \"restart\"\ndepends_on = [\"a\"]\nreads = [\"id\"]\n",
+              "");
+    run_until_steps(&run, 40);
+    snprintf(path, sizeof path, "%s/run", run.folder);
+    verl_client_t *client = verl_client_open(path, false, &error);
+    cr_assert(client, "%s", error.text);
+    json_t *status = s_ask(client, json_pack("{s:s}", "do", "status"));
+    cr_assert_eq(kill((pid_t) number(named(status, "actors", "b"), "pid"), SIGKILL), 0);
+    int done = (int) number(status, "done");
+    double first = number(named(status, "actors", "b"), "incarnation");
+    json_decref(status);
+    run_until_steps(&run, done + 40);
+    status = s_ask(client, json_pack("{s:s}", "do", "status"));
+    json_t *profile = s_ask(client, json_pack("{s:s}", "do", "profile"));
+    cr_expect_gt(number(named(status, "actors", "b"), "incarnation"), first);
+    cr_expect_geq(number(named(profile, "stages", "b"), "batches"), done + 40);
+    cr_expect_geq(number(json_object_get(named(profile, "stages", "b"), "seconds"), "busy"), 0.004 * (done + 40));
+    json_decref(profile);
+    json_decref(status);
+    s_end(&run, &client);
+}
+
 // What a finished run leaves for the report is what it would have answered.
 Test(watch, the_last_profile_stands_in_the_log_of_a_run_that_has_ended)
 {
