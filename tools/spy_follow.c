@@ -133,8 +133,7 @@ s_follow(follow_t *follow)
         return 1;
     }
     if (!follow->options->quiet)
-        fprintf(stderr, "following %d actors of %s\n", verl_spy_session_parties(session),
-                verl_spy_session_directory(session));
+        fprintf(stderr, "following %s\n", verl_spy_session_directory(session));
     verl_spy_state_t state = s_loop(follow, session, &error);
     int code = s_close(follow, session, state);
     if (state == VERL_SPY_FAILED) {

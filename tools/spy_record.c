@@ -171,8 +171,7 @@ s_record(record_t *record, verl_error_t *error)
         return -1;
     }
     if (!record->options->quiet)
-        fprintf(stderr, "recording %d actors of %s in %s\n", verl_spy_session_parties(session),
-                verl_spy_session_directory(session), record->path);
+        fprintf(stderr, "recording %s in %s\n", verl_spy_session_directory(session), record->path);
     verl_spy_state_t state = s_loop(record, session, error);
     if (state != VERL_SPY_FAILED)
         verl_spy_session_finish(session);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "runtime/wire/pack.h"
 
-enum { FIELDS = 11, RECORDS = 8192, BYTES = 1 << 20 };
+enum { FIELDS = 11, RECORDS = 16384, BYTES = 2 << 20 };
 
 void
 verl_filter_init(verl_filter_t *filter)

@@ -217,6 +217,7 @@ static void *
 s_thread(void *context)
 {
     verl_tap_t *tap = context;
+    pthread_setname_np(pthread_self(), "verl-tap");
     int64_t busy_until = 0;
     turn_t turn;
     while (s_turn(tap, &turn))
