@@ -325,6 +325,10 @@ class Batch(Mapping[str, Any]):
             self._seen[name] = maker()
         return self._seen[name]
 
+    def unseen(self) -> List[str]:
+        """The columns that nobody looked at."""
+        return [name for name in self._makers if name not in self._seen]
+
     def __contains__(self, name: object) -> bool:
         return name in self._makers
 

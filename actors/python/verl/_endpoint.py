@@ -227,6 +227,8 @@ class Endpoint:
         inbound = peer.inbound.get(edge)
         if inbound is None:
             inbound = peer.inbound[edge] = Inbound(peer, edge, window, tag)
+            inbound.repeat = True  # what came before was dropped: the sender is told, and sends it again
+            self.note()
         return inbound
 
     def close_edges(self, belongs: Callable[[int], bool]) -> None:
@@ -296,6 +298,10 @@ class Endpoint:
         out = peer.outbound.get(message.edge)
         if out is None or message.seq > out.last or not 0 <= message.batch <= out.last:
             return
+        if message.seq == 0 and out.received == 0 and out.sent:  # the receiver has just opened the channel
+            out.send_from(1)
+            peer.flush()
+            out.answered_at = now_ns()
         if message.seq > out.received or message.batch > out.done:
             out.answered_at = now_ns()
             out.resend_ns = RESEND_NS

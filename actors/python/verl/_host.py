@@ -216,6 +216,7 @@ class Host:
             self.tap.labels.setdefault(item[0], f"{item[1]}#{item[0]}")
         self._world(revision, "peers").wire(peers)
         self._part()
+        self.endpoint.acknowledge()
         self.endpoint.flush()
         self.say(["wired"], revision, -1, True)
 
@@ -365,6 +366,8 @@ class Host:
         """Runs the handler and packs what it made. Without the lock."""
         plan, stage = seat.world.plan, seat.stage
         made: Optional[Made] = None
+        begin = now_ns()
+        handled = 0
         if not view.skipped:
             batch = view.build()
             made = Made(self.arena, batch.rows if seat.rows_edge is not None else -1, batch.first_row)
@@ -376,6 +379,7 @@ class Host:
             try:
                 self.in_handler = True
                 result = seat.kind.handler(batch) if seat.kind.arguments == 1 else seat.kind.handler(batch, stage)
+                handled = now_ns() - seat.started
                 stage.make(result, made, seat.plan.gives, batch.rows, batch.first_row)
             except BaseException:
                 made.release()
@@ -385,10 +389,14 @@ class Host:
                 seat.busy += now_ns() - seat.started
                 stage._made = None
             seat.made_rows += made.rows
+            seat.bytes_unseen += sum(view.sizes[name] for name in batch.unseen())
         bodies: Bodies = []
         for out in seat.outs:
             if plan.stages[out.edge.reader].span.has(plan.steps, seat.next):
                 bodies.append((out, made.pack(out.names, out.edge.columns, out.edge.map) if made is not None else b""))
+                if made is not None:
+                    seat.bytes_out += sum(len(made.columns[name].memory) for name in out.names)
+        seat.moved += now_ns() - begin - handled
         return made, bodies
 
     def _publish(self, seat: Seat, made: Optional[Made], bodies: Bodies, parts: int) -> None:
@@ -420,12 +428,15 @@ class Host:
         seat.finish_units(ack)
         self.running = None
         self._account()
+        seat.book_moves()
         seat.next, seat.part, seat.made_rows, seat.ack = seat.after(batch), 0, 0, None
         metrics = [list(metric) for metric in seat.stage.reports()]
-        body = ["done", seat.index, batch, seat.skipped, seat.busy, seat.handoff, 0, list(seat.spent), metrics]
+        spent = seat.spent + [seat.bytes_out, 0, seat.bytes_unseen]
+        body = ["done", seat.index, batch, seat.skipped, seat.busy, seat.handoff, 0, spent, metrics]
         if self.chained:
             ack.pending += 1
-        self.say(body, seat.world.revision, batch, False, ack if self.chained else None)
+        # An actor with state acknowledges at once: its report goes out before.
+        self.say(body, seat.world.revision, batch, not self.chained, ack if self.chained else None)
         ack.release()
         seat.stage.metrics.clear()
         seat.busy, seat.skipped = 0, False

@@ -18,7 +18,7 @@ from ._wire import now_ns
 if TYPE_CHECKING:
     from ._world import World
 
-BUSY, DATA, WEIGHTS, ROOM, WORKER, OVER, STATES = range(7)
+BUSY, DATA, WEIGHTS, ROOM, WORKER, OVER, MOVE, STATES = range(8)
 
 
 class Unit:
@@ -168,6 +168,8 @@ class Seat:
         self.spent = [0] * STATES
         self.started = 0
         self.busy = 0  # ns in the handler for this batch
+        self.moved = 0  # ns of this run beside the handler: columns seen, made and packed
+        self.bytes_out = self.bytes_unseen = 0  # given to readers; given to the handler, which did not look
         self.handoff = 0
 
     def _rows_edge(self) -> Optional[EdgeIn]:
@@ -239,6 +241,13 @@ class Seat:
         self.since = now
         self.state = BUSY if self is running else self.judge()
 
+    def book_moves(self) -> None:
+        """What of the time of a run went into moving bytes."""
+        moved = min(self.moved, self.spent[BUSY])
+        self.spent[BUSY] -= moved
+        self.spent[MOVE] += moved
+        self.moved = 0
+
     # what came
 
     def had(self, edge: EdgeIn, batch: int, part: int) -> Tuple[bool, Optional[Unit]]:
@@ -296,6 +305,7 @@ class View:
         self.parts = 1  # that this run is one of
         self.skipped = False  # an input was
         self.ready = 0  # when the newest input was
+        self.sizes: Dict[str, int] = {}  # bytes of each column
 
     def build(self) -> Batch:
         """The batch with its columns, each of which is made when it is first looked at. Not under the lock."""
@@ -316,6 +326,7 @@ class View:
         for need in seat.plan.needs:
             if need.edge >= 0:
                 makers[need.name] = self._maker(need, brought, first, rows)
+                self.sizes[need.name] = brought[need.edge].columns[need.column].data.nbytes
         return Batch(seat.next, rows, first, seat.part, self.parts, makers)
 
     def _maker(self, need: Need, brought: Dict[int, Stored], first: int, rows: int) -> Callable[[], Any]:

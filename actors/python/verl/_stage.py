@@ -107,6 +107,12 @@ class Stage:
         """One example for people."""
         self._say(["sample", self.name, self.number, prompt, response, float(score)], self.number)
 
+    def loaded(self, what: str, seconds: float) -> None:
+        """Something was loaded that this stage works with (a tokenizer, a model), in so many seconds: verl-spy report
+        names what is loaded again for every batch."""
+        self._say(["loaded", self.name, self.number, what.encode("utf-8", "replace")[:200].decode("utf-8", "ignore"),
+                   max(0.0, float(seconds))], self.number)
+
     def fail(self, text: str) -> None:
         """Ends the handler: it cannot go on, and why."""
         raise Failure(text)
