@@ -195,17 +195,33 @@ s_needed(const revision_t *revision, int stage, int64_t batch)
     return false;
 }
 
-// The lowest batch that is needed of a stage in this place.
+// The stage of this name that the party of a place has in a later revision; -1: none.
+static int
+s_same_stage(const revision_t *later, const slot_t *place, const char *name)
+{
+    for (int i = 0; place && i < later->plan->stages_count; i++)
+        if (later->plan->stages[i].actor == place->actor && strcmp(later->plan->stages[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+// The lowest batch that is needed of a stage in this place. Where its revision needs none any more, the lowest of those
+// behind it: a stage is told where it begins before its first batch, whichever revision that is of.
 static int64_t
 s_start(const director_t *self, const revision_t *revision, const slot_t *slot, int stage)
 {
     const verl_plan_t *plan = revision->plan;
+    const revision_t *later = revision->next && revision->next->cut >= 0 ? revision->next : NULL;
     int64_t granted = verl_ledger_granted(self->ledger), low = revision->cut > self->first ? revision->cut : self->first;
-    for (int64_t k = verl_span_next(&plan->stages[stage].span, plan->steps, low - 1); k >= 0 && k <= granted;
+    int64_t end = later ? later->cut : INT64_MAX;
+    for (int64_t k = verl_span_next(&plan->stages[stage].span, plan->steps, low - 1); k >= 0 && k <= granted && k < end;
          k = verl_span_next(&plan->stages[stage].span, plan->steps, k))
         if (verl_plan_replica(plan, stage, k) == slot->replica && s_needed(revision, stage, k))
             return k;
-    return granted + 1 > low ? granted + 1 : low;
+    const slot_t *place = later ? verl_revision_slot(later, slot->party) : NULL;
+    int same = place ? s_same_stage(later, place, plan->stages[stage].name) : -1;
+    int64_t none = same >= 0 ? s_start(self, later, place, same) : later ? end : granted + 1;
+    return none > low ? none : low;
 }
 
 // Readers first: what a maker has to do again depends on where they begin. What a predecessor has reported counts for its
