@@ -158,6 +158,62 @@ OF_KIND(advantage)
 OF_KIND(synthetic)
 OF_KIND(recorder)
 
+// --- any of them, at any moment ---------------------------------------------------------------------------------
+
+// Kills of several actors, close together: also while a successor begins, or while the run goes back. Returns how many.
+static unsigned
+s_kill_around(const run_t *run, unsigned seed)
+{
+    static const char *const names[] = { "prompts", "policy", "reward", "advantage", "side", "record" };
+    unsigned times[6] = { 0 }, killed = 0;
+    for (int i = 0; i < 14; i++) {
+        pid_t all[16];
+        char path[64], label[300], words[100];
+        seed = seed * 1103515245u + 12345u;
+        unsigned which = (seed >> 16) % 6;
+        usleep((seed >> 8) % 200000);
+        int count = times[which] < 4 ? run_processes(run, all, 16) : 0;
+        snprintf(words, sizeof words, "%s#", names[which]);
+        for (int j = 0; j < count && j < 16; j++) {
+            snprintf(path, sizeof path, "/proc/%d/cmdline", (int) all[j]);
+            FILE *file = fopen(path, "re");
+            size_t got = file ? fread(label, 1, sizeof label - 1, file) : 0;
+            if (file)
+                fclose(file);
+            label[got] = 0;
+            if (got && strncmp(label + strlen(label) + 1, words, strlen(words)) == 0 && kill(all[j], SIGKILL) == 0) {
+                times[which]++;
+                killed++;
+                break;
+            }
+        }
+    }
+    return killed;
+}
+
+Test(faults, of_many_actors_close_together_leave_no_trace_in_what_the_run_learns, .timeout = 280)
+{
+    run_t run;
+    const char *text = getenv("VERL_SOAK_SEED");
+    unsigned first = text ? (unsigned) strtoul(text, NULL, 10) : 1;
+    run_start_after(&run, MODEL DATA, RESTARTS, "--steps 120");
+    left_t alone = s_left(&run);
+    cr_assert_eq(run_lines(alone.metrics), 120);
+    run_done(&run);
+    for (unsigned seed = first; seed < first + 4; seed++) {
+        run_start_after(&run, MODEL DATA, RESTARTS, "--steps 120");
+        s_await(&run);
+        run_until_steps(&run, 2);
+        cr_assert_gt(s_kill_around(&run, seed), 4, "too few were killed: seed %u", seed);
+        left_t left = s_left(&run);
+        cr_assert_str_eq(left.metrics, alone.metrics, "the metrics differ: seed %u", seed);
+        cr_assert_str_eq(left.recorded, alone.recorded, "the records differ: seed %u", seed);
+        s_left_done(&left);
+        run_done(&run);
+    }
+    s_left_done(&alone);
+}
+
 // --- before the first batch ---------------------------------------------------------------------------------------
 
 static void
@@ -300,4 +356,64 @@ Test(faults, of_an_actor_without_memory_are_named)
     snprintf(command, sizeof command, "cd %s && { test ! -f poor || xargs rmdir <poor; }", run.folder);
     cr_assert_eq(system(command), 0, "its control group is left");
     run_done(&run);
+}
+
+// --- a life after another -----------------------------------------------------------------------------------------
+
+// Lives of the run, and cuts in the last one.
+static int
+s_lives(const run_t *run, int *ret_cuts)
+{
+    char *log = run_file(run, "run.log"), *rest = NULL;
+    int lives = 0;
+    *ret_cuts = 0;
+    for (char *line = strtok_r(log, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        bool begins = strstr(line, "\"event\":\"begun\"") || strstr(line, "\"event\":\"resumed\"");
+        lives += begins;
+        *ret_cuts = begins ? 0 : *ret_cuts + (strstr(line, "\"event\":\"cut\"") != NULL);
+    }
+    free(log);
+    return lives;
+}
+
+// Kills the policy, which keeps state, in life `life`, once that has come to `steps`; waits for the next life.
+static void
+s_end_life(const run_t *run, int life, int steps)
+{
+    int cuts;
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
+    run_until_steps(run, steps);
+    cr_assert_eq(s_lives(run, &cuts), life);
+    cr_assert_eq(kill((pid_t) s_actor(run, "policy", "pid"), SIGKILL), 0);
+    while (s_lives(run, &cuts) == life) {
+        cr_assert(verl_now() < limit, "life %d does not begin", life + 1);
+        usleep(1000);
+    }
+}
+
+// A change was in force; the run goes back behind it, and again before it has come to it. It is in force at its batch.
+static void
+s_change_outlives(const char *arguments)
+{
+    run_t run;
+    int cuts;
+    run_start_after(&run, MODEL DATA, RESTARTS, arguments);
+    s_await(&run);
+    said_t said = s_inject(&run, "--at 24 set side.busy_ms=10");
+    DOES(said, "is in force");
+    s_end_life(&run, 1, 30);
+    s_end_life(&run, 2, 12);
+    run_wait(&run, 90 * SLOWER);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_assert_eq(s_lives(&run, &cuts), 3);
+    cr_assert_eq(cuts, 1, "the last life made %d changes", cuts);
+    char *metrics = run_file(&run, "metrics.jsonl");
+    cr_assert_eq(run_lines(metrics), 40);
+    free(metrics);
+    run_done(&run);
+}
+
+Test(faults, do_not_lose_a_change_that_was_in_force, .timeout = 280)
+{
+    s_change_outlives("--set run.save_every=10 --set run.keep=1 --set run.max_in_flight=8");
 }
