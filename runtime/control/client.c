@@ -10,10 +10,14 @@
 
 #define ANSWER_MOST (64 << 20)              // bytes
 #define LAST_MS     50                      // for what a run said just before it ended to come through
+#define LOOK_MS     250                     // between looks whether the run has other sockets by now
 
 struct verl_client {
     verl_found_t      run;
     void             *zmq, *dealer;
+    bool              change;               // which socket
+    char             *request;              // that is open; NULL: it has had an answer
+    int64_t           looked_at;
     int               interrupt_fd;
     json_int_t        id;                   // of the question that is open
     verl_client_why_t why;
@@ -26,8 +30,14 @@ s_fail(verl_client_t *self, verl_client_why_t why)
     return NULL;
 }
 
+static const char *
+s_address(const verl_client_t *self)
+{
+    return self->change ? self->run.change : self->run.watch;
+}
+
 static int
-s_connect(verl_client_t *self, bool change, verl_error_t *error)
+s_connect(verl_client_t *self, verl_error_t *error)
 {
     int none = 0, reconnect = 20;
     int64_t most = ANSWER_MOST;
@@ -38,9 +48,8 @@ s_connect(verl_client_t *self, bool change, verl_error_t *error)
     zmq_setsockopt(self->dealer, ZMQ_LINGER, &none, sizeof none);
     zmq_setsockopt(self->dealer, ZMQ_RECONNECT_IVL, &reconnect, sizeof reconnect);
     zmq_setsockopt(self->dealer, ZMQ_MAXMSGSIZE, &most, sizeof most);
-    const char *address = change ? self->run.change : self->run.watch;
-    if (zmq_connect(self->dealer, address))
-        return verl_error_set(error, "cannot connect to %s: %s", address, zmq_strerror(zmq_errno()));
+    if (zmq_connect(self->dealer, s_address(self)))
+        return verl_error_set(error, "cannot connect to %s: %s", s_address(self), zmq_strerror(zmq_errno()));
     return 0;
 }
 
@@ -53,7 +62,8 @@ verl_client_open(const char *run_directory, bool change, verl_error_t *error)
         return NULL;
     }
     self->run.pid_fd = self->interrupt_fd = -1;
-    if (verl_found_open(&self->run, run_directory, error) || s_connect(self, change, error))
+    self->change = change;
+    if (verl_found_open(&self->run, run_directory, error) || s_connect(self, error))
         verl_client_close(&self);
     return self;
 }
@@ -70,28 +80,54 @@ verl_client_close(verl_client_t **client_p)
     if (self->zmq)
         zmq_ctx_term(self->zmq);
     verl_found_done(&self->run);
+    free(self->request);
     free(self);
 }
 
 // --- asking -------------------------------------------------------------------------------------------------------
 
 static int
-s_send(verl_client_t *self, json_t *request, verl_error_t *error)
+s_send(verl_client_t *self, verl_error_t *error)
+{
+    if (zmq_send(self->dealer, self->request, strlen(self->request), ZMQ_DONTWAIT) < 0)
+        return verl_error_set(error, "the request cannot be sent: %s", zmq_strerror(zmq_errno()));
+    return 0;
+}
+
+// Takes the request.
+static int
+s_put(verl_client_t *self, json_t *request, verl_error_t *error)
 {
     json_object_set_new(request, "id", json_integer(++self->id));
-    char *text = json_dumps(request, JSON_COMPACT);
+    free(self->request);
+    self->request = json_dumps(request, JSON_COMPACT);
     json_decref(request);
-    size_t size = text ? strlen(text) : 0;
-    int failed = 0;
-    if (!text)
-        failed = verl_error_set(error, "the request cannot be written as JSON: it is to be UTF-8");
-    else if (size > VERL_CONTROL_REQUEST_BYTES)
-        failed = verl_error_set(error, "the request has %zu bytes: at most %d go to a run at once", size,
-                                VERL_CONTROL_REQUEST_BYTES);
-    else if (zmq_send(self->dealer, text, size, ZMQ_DONTWAIT) < 0)
-        failed = verl_error_set(error, "the request cannot be sent: %s", zmq_strerror(zmq_errno()));
-    free(text);
-    return failed;
+    if (!self->request)
+        return verl_error_set(error, "the request cannot be written as JSON: it is to be UTF-8");
+    if (strlen(self->request) > VERL_CONTROL_REQUEST_BYTES)
+        return verl_error_set(error, "the request has %zu bytes: at most %d go to a run at once",
+                              strlen(self->request), VERL_CONTROL_REQUEST_BYTES);
+    return s_send(self, error);
+}
+
+// Other sockets are those of a run that went back to a checkpoint: it knows nothing of what was asked before.
+static void
+s_look_again(verl_client_t *self, verl_error_t *error)
+{
+    char before[VERL_CONTROL_BYTES];
+    if (verl_now() - self->looked_at < LOOK_MS * VERL_MS)
+        return;
+    self->looked_at = verl_now();
+    memcpy(before, s_address(self), sizeof before);
+    if (verl_found_again(&self->run) <= 0)
+        return;
+    zmq_disconnect(self->dealer, before);
+    if (zmq_connect(self->dealer, s_address(self)))
+        verl_error_set(error, "cannot connect to %s: %s", s_address(self), zmq_strerror(zmq_errno()));
+    else if (self->request)
+        s_send(self, error);
+    else
+        verl_error_set(error, "the run in %s went back to its last checkpoint", self->run.directory);
 }
 
 // Waits for the socket. Milliseconds, -1: for ever.
@@ -142,6 +178,34 @@ s_concerns(const verl_client_t *self, const json_t *answer)
     return json_object_size(answer) > 2 || !json_is_true(json_object_get(answer, "more"));
 }
 
+// Why nothing came, in a sentence; none where the wait goes on.
+static void
+s_explain(const verl_client_t *self, verl_client_why_t why, int timeout_ms, bool over, verl_error_t *error)
+{
+    if (why == VERL_CLIENT_ENDED)
+        verl_error_set(error, "the run in %s ended (process %d)", self->run.directory, (int) self->run.pid);
+    else if (why == VERL_CLIENT_INTERRUPTED)
+        verl_error_set(error, "interrupted");
+    else if (why == VERL_CLIENT_LATE && over)
+        verl_error_set(error, "the run in %s did not answer within %g s", self->run.directory,
+                       (double) timeout_ms / 1000);
+}
+
+// One wait, for an answer or until it is time to look around.
+static verl_client_why_t
+s_wait_a_while(verl_client_t *self, int timeout_ms, int64_t until, verl_error_t *error)
+{
+    int64_t left = (until - verl_now() + VERL_MS - 1) / VERL_MS, wait = LOOK_MS;
+    if (timeout_ms >= 0 && left < wait)
+        wait = left > 0 ? left : 0;
+    verl_client_why_t why = s_wait(self, wait);
+    s_explain(self, why, timeout_ms, timeout_ms >= 0 && verl_now() >= until, error);
+    if (why != VERL_CLIENT_LATE || error->text[0])
+        return why;
+    s_look_again(self, error);
+    return VERL_CLIENT_BACK;
+}
+
 static json_t *
 s_until(verl_client_t *self, int timeout_ms, verl_error_t *error)
 {
@@ -149,6 +213,8 @@ s_until(verl_client_t *self, int timeout_ms, verl_error_t *error)
     for (;;) {
         json_t *answer = s_receive(self, error);
         if (answer && s_concerns(self, answer)) {
+            free(self->request);
+            self->request = NULL;
             self->why = VERL_CLIENT_ANSWERED;
             return answer;
         }
@@ -156,15 +222,7 @@ s_until(verl_client_t *self, int timeout_ms, verl_error_t *error)
         json_decref(answer);
         if (error->text[0])
             return s_fail(self, VERL_CLIENT_FAILED);
-        int64_t left = timeout_ms < 0 ? -1 : (until - verl_now() + VERL_MS - 1) / VERL_MS;
-        verl_client_why_t why = passed ? VERL_CLIENT_ANSWERED : s_wait(self, timeout_ms < 0 ? -1 : left > 0 ? left : 0);
-        if (why == VERL_CLIENT_ENDED)
-            verl_error_set(error, "the run in %s ended (process %d)", self->run.directory, (int) self->run.pid);
-        else if (why == VERL_CLIENT_INTERRUPTED)
-            verl_error_set(error, "interrupted");
-        else if (why == VERL_CLIENT_LATE && timeout_ms >= 0 && verl_now() >= until)
-            verl_error_set(error, "the run in %s did not answer within %g s", self->run.directory,
-                           (double) timeout_ms / 1000);
+        verl_client_why_t why = passed ? VERL_CLIENT_ANSWERED : s_wait_a_while(self, timeout_ms, until, error);
         if (error->text[0])
             return s_fail(self, why);
     }
@@ -179,7 +237,7 @@ verl_client_ask(verl_client_t *self, json_t *request, int timeout_ms, verl_error
         json_decref(request);
         verl_error_set(&why, "out of memory");
         self->why = VERL_CLIENT_FAILED;
-    } else if (s_send(self, request, &why))
+    } else if (s_put(self, request, &why))
         self->why = VERL_CLIENT_FAILED;
     else
         answer = s_until(self, timeout_ms, &why);

@@ -16,6 +16,7 @@ typedef enum {
     VERL_CLIENT_ENDED,                      // the run did
     VERL_CLIENT_INTERRUPTED,                // the descriptor of verl_client_interrupt_by was readable
     VERL_CLIENT_FAILED,                     // out of memory, too big a request, an answer that is none
+    VERL_CLIENT_BACK,                       // the run went back to a checkpoint, and has forgotten what was asked
 } verl_client_why_t;
 
 // To the run in `run_directory`, or as verl_found_open says where it is NULL; by its socket for changes, or for
@@ -25,9 +26,10 @@ void           verl_client_close(verl_client_t **client_p);
 
 // Sends a request ("id" is added; taken) and waits for the first answer to it. What was asked before is no longer
 // listened to. timeout_ms -1: as long as the run lives. The answer may be the run's {"error": …}; NULL with a sentence
-// is ours.
+// is ours. A request that a run had not answered when it went back to a checkpoint is sent again.
 json_t *verl_client_ask(verl_client_t *client, json_t *request, int timeout_ms, verl_error_t *error);
-// The next answer to the same request; there is one where the last had "more". Mere signs of life are passed over.
+// The next answer to the same request; there is one where the last had "more". Mere signs of life are passed over. With
+// timeout 0 neither looks whether the run went back: who has a loop of its own sees to that (verl_found_again).
 json_t *verl_client_next(verl_client_t *client, int timeout_ms, verl_error_t *error);
 
 // The sentence of an answer that is a refusal, else NULL. / Do further answers follow it?

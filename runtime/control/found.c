@@ -116,6 +116,20 @@ verl_found_done(verl_found_t *found)
     found->pid_fd = -1;
 }
 
+int
+verl_found_again(verl_found_t *found)
+{
+    verl_found_t now = { .pid_fd = -1 };
+    verl_error_t ignored = { "" };
+    memcpy(now.directory, found->directory, sizeof now.directory);
+    if (s_read_names(&now, &ignored) || now.pid != found->pid)
+        return -1;
+    bool same = strcmp(now.watch, found->watch) == 0 && strcmp(now.change, found->change) == 0;
+    memcpy(found->watch, now.watch, sizeof found->watch);
+    memcpy(found->change, now.change, sizeof found->change);
+    return !same;
+}
+
 // Has a run begun there that cannot be spoken to yet?
 static bool
 s_starting(const char *directory)

@@ -19,4 +19,7 @@ typedef struct verl_found {
 // Returns 0, or -1 with what is there instead.
 int  verl_found_open(verl_found_t *found, const char *directory, verl_error_t *error);
 void verl_found_done(verl_found_t *found);
+// A run that goes back to its last checkpoint has other sockets from then on. 1: it has, and `found` says them; 0: they
+// are the same; -1: there are none at this moment.
+int  verl_found_again(verl_found_t *found);
 #endif

@@ -563,3 +563,40 @@ Test(control, where_none_is_named_the_newest_of_the_runs_here_is_meant)
     cr_assert(chdir("/") == 0);
     nftw(here, s_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
+
+static void
+s_live_again(server_t *server)
+{
+    verl_error_t error = { "" };
+    eventfd_write(server->stop_fd, 1);
+    pthread_join(server->thread, NULL);
+    verl_control_destroy(&server->control);
+    server->run_id[0] = server->run_id[0] == 'a' ? 'b' : 'a';
+    server->control = verl_control_new(server->zmq, server->run_id, server->directory, server->epoll_fd, s_handle,
+                                       server, &error);
+    cr_assert(server->control, "%s", error.text);
+    pthread_create(&server->thread, NULL, s_serve, server);
+}
+
+// As a run does that goes back to a checkpoint.
+Test(control, a_run_that_has_other_sockets_is_asked_again_by_those)
+{
+    server_t server;
+    verl_error_t error = { "" };
+    s_start(&server);
+    verl_client_t *client = s_client(&server, true);
+    s_live_again(&server);
+    json_t *answer = verl_client_ask(client, json_pack("{s:s, s:i}", "do", "echo", "n", 6), 10000, &error);
+    cr_assert(answer, "%s", error.text);
+    cr_assert_eq(json_integer_value(json_object_get(answer, "n")), 6);
+    json_decref(answer);
+    json_decref(verl_client_ask(client, json_pack("{s:s, s:i}", "do", "big", "n", 2), 10000, &error));
+    json_decref(verl_client_next(client, 10000, &error));
+    s_live_again(&server);
+    json_decref(verl_client_next(client, 10000, &error));
+    cr_assert(!verl_client_next(client, 10000, &error));
+    cr_assert_eq(verl_client_why(client), VERL_CLIENT_BACK);
+    cr_assert(strstr(error.text, "went back"), "%s", error.text);
+    verl_client_close(&client);
+    s_end(&server);
+}
