@@ -260,7 +260,7 @@ verl_spy_feed_read(verl_spy_feed_t *feed, const char *path, const char *actor, v
     if (!failed && feed->last < feed->first)
         failed = verl_error_set(error, "%s has no batch that was sent to %s", path, actor);
     s_sort(feed);
-    if (!failed)
+    if (!failed && reading.plan)
         failed = s_trim(&reading, error);
     *ret_plan = reading.plan;
     return failed;
