@@ -7,6 +7,7 @@
 
 #define BATCHES_LEAST 64                    // that are played …
 #define BATCHES_MOST  1024
+#define REPLICAS_MOST 4096
 
 typedef struct worker {                     // of a replica of an actor
     int     stage;                          // -1: idle
@@ -23,6 +24,7 @@ typedef struct play {
     int64_t            *next;               // [stage][replica]
     worker_t           *workers;            // [actor][replica]
     int                 width;              // the most replicas
+    int                *replicas;           // [actor]
 } play_t;
 
 // --- making one ---------------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ s_make_stage(verl_model_t *model, const json_t *profile, const json_t *stage)
             actor = (int) i;
             replicas = verl_spy_number(json_array_get(actors, i), "replicas");
         }
-    if (actor < 0 || !(replicas >= 1 && replicas <= 65536) || !*verl_spy_text(stage, "name"))
+    if (actor < 0 || !(replicas >= 1 && replicas <= REPLICAS_MOST) || !*verl_spy_text(stage, "name"))
         return -1;
     double busy = verl_spy_number(seconds, "busy") + verl_spy_number(seconds, "moving");
     double period = verl_spy_number(stage, "period"), begin = verl_spy_number(stage, "begin");
@@ -221,17 +223,20 @@ static bool
 s_moment(play_t *play)
 {
     double end = INFINITY;
-    for (int i = 0; i < play->model->actors_count * play->width; i++) {
-        s_start(play, i / play->width, i % play->width);
-        if (play->workers[i].stage >= 0 && play->workers[i].end < end)
-            end = play->workers[i].end;
-    }
+    for (int i = 0; i < play->model->actors_count; i++)
+        for (int j = 0; j < play->replicas[i]; j++) {
+            const worker_t *worker = &play->workers[i * play->width + j];
+            s_start(play, i, j);
+            if (worker->stage >= 0 && worker->end < end)
+                end = worker->end;
+        }
     if (!isfinite(end))
         return false;
     play->now = end;
-    for (int i = 0; i < play->model->actors_count * play->width; i++)
-        if (play->workers[i].stage >= 0 && play->workers[i].end <= end)
-            s_end(play, i / play->width, i % play->width);
+    for (int i = 0; i < play->model->actors_count; i++)
+        for (int j = 0; j < play->replicas[i]; j++)
+            if (play->workers[i * play->width + j].stage >= 0 && play->workers[i * play->width + j].end <= end)
+                s_end(play, i, j);
     s_count(play);
     return true;
 }
@@ -255,14 +260,19 @@ double
 verl_model_rate(const verl_model_t *model)
 {
     play_t play = { .model = model, .width = 1 };
-    for (int i = 0; i < model->stages_count; i++)
-        play.width = model->stages[i].replicas > play.width ? model->stages[i].replicas : play.width;
+    play.replicas = calloc((size_t) model->actors_count + 1, sizeof *play.replicas);
+    for (int i = 0; play.replicas && i < model->stages_count; i++) {
+        int replicas = model->stages[i].replicas, *most = &play.replicas[model->stages[i].actor];
+        play.width = replicas > play.width ? replicas : play.width;
+        *most = replicas > *most ? replicas : *most;
+    }
     int64_t wanted = 4 * (play.width > model->max_in_flight ? play.width : model->max_in_flight);
     play.batches = wanted < BATCHES_LEAST ? BATCHES_LEAST : wanted > BATCHES_MOST ? BATCHES_MOST : wanted;
     play.done = calloc((size_t) model->stages_count * (size_t) play.batches, sizeof *play.done);
     play.next = calloc((size_t) model->stages_count * (size_t) play.width, sizeof *play.next);
     play.workers = calloc((size_t) model->actors_count * (size_t) play.width + 1, sizeof *play.workers);
-    double rate = play.done && play.next && play.workers ? s_play(&play) : 0;
+    double rate = play.done && play.next && play.workers && play.replicas ? s_play(&play) : 0;
+    free(play.replicas);
     free(play.done);
     free(play.next);
     free(play.workers);

@@ -32,7 +32,7 @@ s_help(void)
         "data to the one that took it; counters show how many batches wait for a stage.\n"
         "\n"
         "  --seconds S        look for so long (5)\n"
-        "  --from RECORDING   instead of a live run: what `verl-spy record` wrote with --kind data,ran\n");
+        "  --from RECORDING   instead of a live run: what `verl-spy record` wrote (data and ran of it)\n");
     return fflush(stdout) || ferror(stdout);
 }
 

@@ -159,6 +159,8 @@ s_compare_runs(const void *a, const void *b)
 static const run_t *
 s_find(const verl_timeline_t *self, int place, const message_t *message, int64_t part)
 {
+    if (!self->runs_count)
+        return NULL;
     run_t key = { .place = place, .batch = message->batch, .revision = message->revision, .part = part };
     const run_t *found = bsearch(&key, self->runs, (size_t) self->runs_count, sizeof key, s_compare_runs);
     if (found || part == 0)
@@ -274,7 +276,8 @@ static int64_t
 s_changes(verl_timeline_t *self, change_t *changes)
 {
     int64_t count = 0;
-    qsort(self->messages, (size_t) self->messages_count, sizeof *self->messages, s_compare_arrivals);
+    if (self->messages_count)
+        qsort(self->messages, (size_t) self->messages_count, sizeof *self->messages, s_compare_arrivals);
     for (int64_t i = 0; i < self->messages_count; i++) {
         const message_t *message = &self->messages[i], *before = i ? message - 1 : NULL;
         const run_t *run = s_find(self, message->to, message, 0);
@@ -330,7 +333,8 @@ verl_timeline_write(verl_timeline_t *self, FILE *out, const char *title, verl_ti
     bool failed = !text || fprintf(out, "{\"displayTimeUnit\":\"ms\",\"otherData\":%s,\"traceEvents\":[\n", text) < 0;
     free(text);
     json_decref(about);
-    qsort(self->runs, (size_t) self->runs_count, sizeof *self->runs, s_compare_runs);
+    if (self->runs_count)
+        qsort(self->runs, (size_t) self->runs_count, sizeof *self->runs, s_compare_runs);
     s_names(self, &writer);
     s_runs(self, &writer);
     for (int64_t i = 0; i < self->messages_count; i++)

@@ -252,6 +252,31 @@ Test(timeline, of_a_live_run_holds_its_stages_and_flows)
     run_cut(&run);
 }
 
+Test(timeline, of_a_recording_is_that_of_the_run)
+{
+    static found_t found;
+    run_t run;
+    char path[128];
+    json_error_t wrong;
+    run_start(&run, "[run]\nname = \"kept\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 5\n"
+              "[stage.b]\nkind = \"synthetic\"\nbusy_ms = 5\ndepends_on = [\"a\"]\nreads = [\"payload\"]\n", "");
+    run_until_steps(&run, 5);
+    shown_t shown = show(&run, "record kept.rec --kind data,ran -n 200 --run run");
+    cr_assert_eq(shown.code, 0, "%s", shown.said);
+    shown_done(&shown);
+    shown = show(&run, "timeline out.json --from kept.rec");
+    cr_assert_eq(shown.code, 0, "%s", shown.said);
+    shown_done(&shown);
+    snprintf(path, sizeof path, "%s/out.json", run.folder);
+    json_t *object = json_load_file(path, 0, &wrong);
+    cr_assert(object, "%s", wrong.text);
+    s_look(object, &found);
+    cr_expect_geq(found.slices_count, 50);
+    cr_expect_geq(found.flows, 20);
+    json_decref(object);
+    run_cut(&run);
+}
+
 Test(timeline, refuses_wrong_words_and_files_that_are_no_recordings)
 {
     run_t run;
