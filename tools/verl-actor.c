@@ -10,6 +10,7 @@
 #include <zmq.h>
 #include "runtime/actor/host.h"
 #include "runtime/topology/kinds.h"
+#include "tools/guard.h"
 #include "tools/kinds.h"
 #include "tools/limits.h"
 
@@ -69,6 +70,8 @@ main(int count, char **arguments)
     verl_host_config_t config = { .node_fd = NODE_FD };
     verl_error_t error = { "" };
     long parent = 0;
+    if (count > 3 && strcmp(arguments[1], "--guard") == 0)     // and a label, for who looks at the processes
+        verl_guard(arguments + 3);
     if (s_parse(count, arguments, &config, &parent))
         return s_usage();
     verl_limits_widen();

@@ -145,9 +145,13 @@ s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
         errno = ENOMEM;
         return -1;
     }
+    if (member->words_count)
+        member->words[2] = label;
     int failed = member->words_count
-                     ? s_spawn_words(member, member->words[0], member->words, environment.all, log, node_fd)
+                     ? s_spawn_words(member, self->actor_program, member->words, environment.all, log, node_fd)
                      : s_spawn_words(member, self->actor_program, arguments, environ, log, node_fd);
+    if (member->words_count)
+        member->words[2] = NULL;
     free(environment.all);
     errno = failed;
     return failed ? -1 : 0;
@@ -161,8 +165,7 @@ s_start_process(verl_node_t *self, member_t *member, int node_fd, verl_error_t *
     if (log < 0)
         return verl_error_errno(error, "cannot write %s", path);
     int failed = s_spawn(self, member, log, node_fd)
-                     ? verl_error_errno(error, "cannot start %s", member->words_count ? member->words[0]
-                                                                                      : self->actor_program) : 0;
+                     ? verl_error_errno(error, "cannot start %s", self->actor_program) : 0;
     close(log);
     close(node_fd);
     if (failed)
@@ -204,7 +207,7 @@ s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *e
     return 0;
 }
 
-// The command of an actor that is a program of its own.
+// The command of an actor that is a program of its own: verl-actor --guard LABEL WORD …, which ends its children too.
 static int
 s_take_words(member_t *member, const verl_plan_actor_t *actor, verl_error_t *error)
 {
@@ -214,12 +217,17 @@ s_take_words(member_t *member, const verl_plan_actor_t *actor, verl_error_t *err
             command = &actor->options.items[i];
     if (!command)
         return 0;
-    if (!(member->words = calloc((size_t) command->count + 1, sizeof *member->words)))
+    if (!(member->words = calloc((size_t) command->count + 4, sizeof *member->words)))
         return verl_error_set(error, "out of memory");
-    for (int i = 0; i < command->count; i++)
-        if (!(member->words[member->words_count++] = strdup(command->items[i].string)))
-            return verl_error_set(error, "out of memory");
-    return member->words_count ? 0 : verl_error_set(error, "the command of actor %s is empty", actor->name);
+    member->words_count = command->count + 3;
+    member->words[0] = strdup("verl-actor");
+    member->words[1] = strdup("--guard");   // and the label, when it is started
+    bool whole = member->words[0] && member->words[1];
+    for (int i = 0; i < command->count && whole; i++)
+        whole = (member->words[3 + i] = strdup(command->items[i].string)) != NULL;
+    if (!whole)
+        return verl_error_set(error, "out of memory");
+    return command->count ? 0 : verl_error_set(error, "the command of actor %s is empty", actor->name);
 }
 
 verl_instance_t *

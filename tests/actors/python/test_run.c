@@ -256,7 +256,7 @@ s_until_kept(const run_t *run, int lines)
     }
 }
 
-// The process of the stage `may_fail`; 0: there is none now.
+// The process of a stage of work.py, not its guard; 0: there is none now.
 static pid_t
 s_worker(const run_t *run)
 {
@@ -270,7 +270,7 @@ s_worker(const run_t *run)
         if (file)
             fclose(file);
         for (size_t j = 0; j + 7 < size; j++)
-            if (memcmp(text + j, "work.py", 7) == 0)
+            if (memcmp(text + j, "work.py", 7) == 0 && !strstr(text, "verl-actor"))
                 return all[i];
     }
     return 0;
@@ -293,6 +293,46 @@ Test(python_run, each_batch_comes_once_and_in_order_though_its_actor_is_killed)
     for (size_t i = 0; i < 4000; i++)
         cr_assert_eq(s_integer(lines, i, "same"), (int64_t) i);
     json_decref(lines);
+    run_done(&run);
+}
+
+#define SPAWNS IDS "[stage.spawns]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"ids\"]\n" KEEP \
+               "depends_on = [\"spawns\"]\ncolumns = [\"id\"]\n"
+
+// Whether the run's processes are gone within 5 s.
+static bool
+s_all_gone(const run_t *run)
+{
+    pid_t all[16];
+    for (int tries = 0; tries < 500; tries++, usleep(10000))
+        if (run_processes(run, all, 16) == 0)
+            return true;
+    return false;
+}
+
+Test(python_run, the_children_of_a_program_end_though_verl_run_is_killed)
+{
+    run_t run;
+    run_start(&run, s_topology(SPAWNS), "");
+    s_until_kept(&run, 4);                  // the child is there
+    cr_assert_eq(kill(run.pid, SIGKILL), 0);
+    run_wait(&run, 10);
+    cr_assert(s_all_gone(&run), "a process is left");
+    run_done(&run);
+}
+
+Test(python_run, a_program_that_dies_takes_its_children_along_and_is_named)
+{
+    run_t run;
+    run_start(&run, s_topology(SPAWNS), "");
+    s_until_kept(&run, 4);
+    pid_t pid = s_worker(&run);
+    cr_assert(pid && kill(pid, SIGSEGV) == 0);
+    run_wait(&run, 30);
+    cr_assert_eq(run.code, 1);
+    cr_assert(run_said(&run, "spawns#"), "%s", run.said);
+    cr_assert(run_said(&run, "SIGSEGV"), "%s", run.said);
+    cr_assert(s_all_gone(&run), "a process is left");
     run_done(&run);
 }
 
