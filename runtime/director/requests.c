@@ -288,7 +288,8 @@ verl_on_request(void *context, const verl_control_request_t *request)
     } words[] = { { "apply", s_apply }, { "list", s_list }, { "hold", s_hold }, { "release", s_release } };
     director_t *self = context;
     if (self->phase == PHASE_STOPPING) {
-        verl_control_refuse(self->control, request->token, "the run is ending");
+        verl_control_refuse(self->control, request->token, self->rollback
+                            ? "the run goes back to its last checkpoint: ask again in a moment" : "the run is ending");
         return;
     }
     if (!request->change) {
