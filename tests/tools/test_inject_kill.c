@@ -136,3 +136,26 @@ Test(inject_kill, a_change_that_waits_for_its_batch_outlives_a_restart, .timeout
     s_each_once(&run);
     run_done(&run);
 }
+
+// Several revisions have batches under way, some of them done: who is started again begins where the first that is not
+// done is, whichever revision that is of.
+Test(inject_kill, a_recorder_that_is_started_again_amid_revisions_keeps_what_it_has, .timeout = 600)
+{
+    run_t run;
+    run_start(&run, LONG_CHAIN, "--set run.max_in_flight=16 --set stage.lag.kind=synthetic --set stage.lag.busy_ms=20 "
+              "--set 'stage.lag.depends_on=[\"mid\"]'");     // keeps revisions alive that the recorder is done with
+    s_await(&run);
+    s_until_done(&run, 20);
+    for (int i = 0; i < TIMES; i++) {
+        for (int j = 0; j < 4; j++) {
+            said_t said = s_inject(&run, "set down.bytes=%d", 1 + i * 4 + j);
+            DOES(said, "is in force");
+            s_until_done(&run, s_done_batches(&run) + 2);
+        }
+        kill((pid_t) s_actor(&run, "rec", "pid"), SIGKILL);
+        s_until_done(&run, s_done_batches(&run) + 20);
+    }
+    s_interrupt(&run);
+    s_each_once(&run);
+    run_done(&run);
+}
