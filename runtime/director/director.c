@@ -231,6 +231,7 @@ s_close(director_t *self)
     for (party_t *party = self->parties; party; party = party->next)
         party->instance = NULL;             // the node's, which ends with all of them
     verl_node_destroy(&self->node);
+    verl_ledger_destroy(&self->ledger);     // its records are by the plans of revisions
     if (self->endpoint)
         s_free_lists(self);
     verl_endpoint_destroy(&self->endpoint);
@@ -244,7 +245,6 @@ s_close(director_t *self)
         close(self->epoll_fd);
     self->zmq = NULL;
     self->epoll_fd = -1;
-    verl_ledger_destroy(&self->ledger);
     if (self->record && self->started_at)
         verl_record_drop_checkpoints(self->record);
     verl_record_destroy(&self->record);
