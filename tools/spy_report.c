@@ -16,6 +16,7 @@ typedef struct report {
     char              directory[4096];
     bool              live, unicode;
     double            tokens;               // a second, by the metric tokens/sum; 0: nobody counts them
+    double            under_way;            // batches a second without the beginning
     verl_diagnosis_t *found;
     verl_buffer_t     text;
 } report_t;
@@ -36,27 +37,44 @@ s_help(void)
     return fflush(stdout) || ferror(stdout);
 }
 
-// --- tokens -------------------------------------------------------------------------------------------------------
+// --- steps --------------------------------------------------------------------------------------------------------
 
-// Of all steps that metrics.jsonl holds, over the time of the run.
+// The number behind a name in a line of metrics; 0: it has none. The lines are many, and only two names count.
 static double
-s_tokens(const report_t *self)
+s_figure(const char *line, const char *name)
+{
+    const char *at = strstr(line, name);
+    double value = at ? strtod(at + strlen(name), NULL) : 0;
+    return isfinite(value) ? value : 0;
+}
+
+// What metrics.jsonl says of the run's pace: tokens a second over all of it, and batches a second once it was under
+// way, which is behind the first quarter of its steps.
+static void
+s_read_steps(report_t *self)
 {
     char path[4200], *line = NULL;
-    size_t room = 0;
-    ssize_t length;
-    double sum = 0, seconds = verl_spy_number(self->profile, "seconds");
+    size_t room = 0, count = 0, held = 0;
+    double tokens = 0, late = 0, *took = NULL, seconds = verl_spy_number(self->profile, "seconds");
     snprintf(path, sizeof path, "%s/metrics.jsonl", self->directory);
     FILE *file = fopen(path, "re");
-    while (file && (length = getline(&line, &room, file)) > 0) {
-        json_t *step = strstr(line, "tokens/sum") ? json_loadb(line, (size_t) length, 0, NULL) : NULL;
-        sum += verl_spy_number(step, "tokens/sum");
-        json_decref(step);
+    while (file && getline(&line, &room, file) > 0) {
+        double *more = count < held ? took : realloc(took, (2 * held + 64) * sizeof *took);
+        if (!more)
+            break;
+        held = count < held ? held : 2 * held + 64;
+        took = more;
+        took[count++] = s_figure(line, "\"timing_s/step\":");
+        tokens += s_figure(line, "\"tokens/sum\":");
     }
+    for (size_t i = count / 4; i < count; i++)
+        late += took[i];
+    self->tokens = seconds > 0 ? tokens / seconds : 0;
+    self->under_way = count >= 8 && late > 0 ? (double) (count - count / 4) / late : self->found->measured;
+    free(took);
     free(line);
     if (file)
         fclose(file);
-    return seconds > 0 ? sum / seconds : 0;
 }
 
 // --- for people ---------------------------------------------------------------------------------------------------
@@ -132,12 +150,14 @@ s_words(report_t *self, const char *words, int indent)
 static void
 s_head(report_t *self)
 {
-    char rate[32], tokens[32];
+    char rate[32], tokens[32], late[32];
     double seconds = verl_spy_number(self->profile, "seconds");
     verl_text_shown(&self->text, verl_spy_text(self->profile, "run"), 60, self->unicode);
     verl_text_format(&self->text, "%s: %.0f batches in %.1f s, %s a second", self->live ? ", which lives" : "",
                      verl_spy_number(self->profile, "done"), seconds,
                      verl_spy_rate(self->found->measured, rate, sizeof rate));
+    if (self->under_way > 1.1 * self->found->measured)
+        verl_text_format(&self->text, " (%s once under way)", verl_spy_rate(self->under_way, late, sizeof late));
     if (self->tokens > 0)
         verl_text_format(&self->text, ", %s tokens a second", verl_spy_rate(self->tokens, tokens, sizeof tokens));
     verl_display_text_add(&self->text, "\n\n");
@@ -211,16 +231,15 @@ static void
 s_doubt(report_t *self)
 {
     const verl_diagnosis_t *found = self->found;
-    double ratio = found->measured > 0 ? found->rate / found->measured : 1;
+    double ratio = self->under_way > 0 ? found->rate / self->under_way : 1;
     if (verl_spy_number(self->profile, "done") < 8)
         verl_text_format(&self->text, "\nOnly %.0f batches are done: times are still uncertain.\n",
                          verl_spy_number(self->profile, "done"));
     else if (ratio > 1.3 || ratio < 1 / 1.3)
         verl_text_format(&self->text,
                          "\n(By the times of its stages the run would do %.3g batches a second; it did %.3g: what "
-                         "is between\nthem, such as the start, room for outputs or a busy machine, is not in the "
-                         "estimates.)\n",
-                         found->rate, found->measured);
+                         "is between\nthem, such as room for outputs or a busy machine, is not in the estimates.)\n",
+                         found->rate, self->under_way);
 }
 
 // --- for programs -------------------------------------------------------------------------------------------------
@@ -245,6 +264,7 @@ s_json(const report_t *self)
                   "model_batches_per_second", found->rate, "without_causes", found->cured, "causes", causes, "stages",
                   json_object_get(self->profile, "stages"));
     json_object_set_new(object, "notes", notes);
+    json_object_set_new(object, "batches_per_second_under_way", json_real(self->under_way));
     if (self->tokens > 0)
         json_object_set_new(object, "tokens_per_second", json_real(self->tokens));
     if (found->bottleneck[0])
@@ -265,7 +285,7 @@ s_report(report_t *self, const verl_spy_options_t *options)
                 verl_spy_text(self->profile, "run"));
         return 1;
     }
-    self->tokens = s_tokens(self);
+    s_read_steps(self);
     if (options->json)
         return verl_spy_print_json(s_json(self));
     s_head(self);

@@ -171,8 +171,8 @@ Test(diagnosis, many_copies_that_are_small_alone_are_named_together)
         snprintf(edges + to, sizeof edges - to, "%s{\"maker\": \"s%d\", \"reader\": \"s%d\", \"columns\": [\"x\"]}",
                  i > 1 ? ", " : "", i - 1, i);
     }
-    strcat(stages, "]");
-    strcat(edges, "]");
+    snprintf(stages + strlen(stages), sizeof stages - strlen(stages), "]");
+    snprintf(edges + strlen(edges), sizeof edges - strlen(edges), "]");
     const verl_diagnosis_t *found = s_diagnose(1, stages, edges, "[]");
     int copies = 0;
     for (int i = 0; i < found->count; i++)

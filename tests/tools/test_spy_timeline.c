@@ -136,8 +136,8 @@ s_add_run(verl_timeline_t *timeline, const char *party, const char *stage, int64
     static verl_trace_record_t record;
     record = (verl_trace_record_t) { .kind = VERL_TRACE_RAN, .t = end, .begin = begin, .end = end,
                                      .message = { .revision = 1, .batch = batch, .part = part, .parts = parts } };
-    strcpy(record.from, party);
-    strcpy(record.stage, stage);
+    snprintf(record.from, sizeof record.from, "%s", party);
+    snprintf(record.stage, sizeof record.stage, "%s", stage);
     cr_assert(verl_timeline_add(timeline, &record));
 }
 
@@ -148,10 +148,10 @@ s_add_message(verl_timeline_t *timeline, const char *from, const char *stage, co
     static verl_trace_record_t record;
     record = (verl_trace_record_t) { .kind = VERL_TRACE_DATA, .t = t,
                                      .message = { .revision = 1, .batch = batch, .part = part, .parts = parts } };
-    strcpy(record.from, from);
-    strcpy(record.stage, stage);
-    strcpy(record.to, to);
-    strcpy(record.reader, reader);
+    snprintf(record.from, sizeof record.from, "%s", from);
+    snprintf(record.stage, sizeof record.stage, "%s", stage);
+    snprintf(record.to, sizeof record.to, "%s", to);
+    snprintf(record.reader, sizeof record.reader, "%s", reader);
     cr_assert(verl_timeline_add(timeline, &record));
 }
 
