@@ -33,7 +33,8 @@ typedef struct verl_tap_inside {
     char            label[VERL_TRACE_NAME];
     pthread_mutex_t lock;
     follower_t     *followers;
-    verl_buffer_t   scratch, about;         // under the lock
+    pthread_mutex_t looking;                // at columns; taken before `lock`, never by who looks at none
+    verl_buffer_t   scratch, about;         // under it: a whole batch; what was found of its columns
     bool            thread_runs, stopping;
     bool            sleeping;               // the thread: has to be woken for a record
     pthread_t       thread;

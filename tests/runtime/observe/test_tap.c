@@ -416,6 +416,45 @@ Test(tap, numbers_and_heads_of_big_columns_where_they_are_asked_for)
     s_close(&watch);
 }
 
+static void *
+s_send_columns(void *context)
+{
+    watch_t *watch = context;
+    const char *names[] = { "score" };
+    verl_batch_t *made = verl_batch_new_made(0, 20000, 0, verl_heap_memory());
+    float *score = verl_batch_add_f32(made, "score");
+    verl_message_t message = { .parts = 1 };
+    verl_tap_event_t event = { .kind = VERL_TRACE_DATA, .message = &message, .from = "maker#2", .to = "x#3",
+                               .stage = "make", .reader = "read", .made = made, .names = names, .columns_count = 1 };
+    memset(score, 0, 20000 * sizeof *score);
+    for (int i = 0; i < 300; i++)
+        verl_tap_message(watch->tap, &event);
+    verl_batch_destroy(&made);
+    return NULL;
+}
+
+// Two look at columns, one sends beside them.
+Test(tap, counts_are_exact_while_columns_are_looked_at)
+{
+    watch_t watch;
+    pthread_t threads[3];
+    s_open(&watch);
+    watch.filter.stats = true;
+    watch.filter.values = VERL_VALUES_HEAD;
+    watch.filter.records = VERL_FILTER_RECORDS_MAX;
+    watch.filter.bytes = VERL_FILTER_CREDIT_MAX;
+    s_follow(&watch);
+    pthread_create(&threads[0], NULL, s_send_columns, &watch);
+    pthread_create(&threads[1], NULL, s_send_many, &watch);
+    pthread_create(&threads[2], NULL, s_send_columns, &watch);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+    UNTIL(&watch, watch.records == 20600);
+    cr_assert_eq(watch.wrong, 0);
+    cr_assert_eq(watch.head.counts.dropped, 0);
+    s_close(&watch);
+}
+
 static int64_t
 s_cpu(void)
 {
