@@ -116,16 +116,17 @@ s_print_times(const verl_display_t *self, const verl_run_result_t *result)
         names = width > names ? width : names;
     }
     names = names < 32 ? names : 32;
-    fprintf(self->out, "\n%-*s  batches      busy         waiting for data  weights   worker  blocked\n", names,
+    fprintf(self->out, "\n%-*s  batches      busy           moving  waiting for data  weights   worker  blocked\n", names,
             "stage");
     for (int i = 0; i < result->stages_count; i++) {
         const verl_stage_times_t *times = &result->times[i];
-        char spent[32], busy[16], data[16], weights[16], worker[16], blocked[16];
+        char spent[32], busy[16], moving[16], data[16], weights[16], worker[16], blocked[16];
         verl_buffer_t name = { 0 };
         verl_text_cell(&name, times->name, names, false, self->unicode);
-        fprintf(self->out, "%.*s %8lld %9s %7s %17s %8s %8s %8s\n", (int) name.size, name.data ? name.data : "",
+        fprintf(self->out, "%.*s %8lld %9s %7s %8s %17s %8s %8s %8s\n", (int) name.size, name.data ? name.data : "",
                 (long long) times->batches, verl_text_duration(times->busy_seconds, spent, sizeof spent),
-                s_percent(times->busy, busy, sizeof busy), s_percent(times->waiting_data, data, sizeof data),
+                s_percent(times->busy, busy, sizeof busy), s_percent(times->moving, moving, sizeof moving),
+                s_percent(times->waiting_data, data, sizeof data),
                 s_percent(times->waiting_weights, weights, sizeof weights),
                 s_percent(times->waiting_worker, worker, sizeof worker),
                 s_percent(times->blocked, blocked, sizeof blocked));
@@ -221,8 +222,9 @@ s_times_json(const verl_run_result_t *result)
     json_t *list = json_array();
     for (int i = 0; i < result->stages_count; i++) {
         const verl_stage_times_t *times = &result->times[i];
-        json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "stage", times->name,
-            "batches", (json_int_t) times->batches, "busy", s_number(times->busy),
+        json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "stage",
+            times->name, "batches", (json_int_t) times->batches, "busy", s_number(times->busy), "moving",
+            s_number(times->moving),
             "waiting_data", s_number(times->waiting_data), "waiting_weights", s_number(times->waiting_weights),
             "waiting_worker", s_number(times->waiting_worker), "blocked", s_number(times->blocked),
             "busy_seconds", s_number(times->busy_seconds), "handoff_us", s_number(times->handoff_us)));
