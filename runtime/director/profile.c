@@ -68,6 +68,20 @@ s_loads(const director_t *self)
     return list;
 }
 
+// Paths, and names that were cut, need not be UTF-8, which JSON has to be.
+json_t *
+verl_json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    char *copy = value ? NULL : strdup(text);
+    for (char *at = copy; at && *at; at++)
+        *at = *at & 0x80 ? '?' : *at;
+    if (copy)
+        value = json_string(copy);
+    free(copy);
+    return value;
+}
+
 // --- the plan -----------------------------------------------------------------------------------------------------
 
 static json_t *
@@ -150,7 +164,8 @@ verl_plan_json(const revision_t *revision)
         json_array_append_new(stages, s_stage(plan, &plan->stages[i]));
     for (int i = 0; i < plan->edges_count; i++)
         json_array_append_new(edges, s_edge(plan, i));
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "run", plan->name, "file", plan->file,
+    return json_pack("{s:s, s:o, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "run", plan->name, "file",
+                     verl_json_text(plan->file),
                      "revision", (json_int_t) plan->revision, "first", (json_int_t) revision->cut, "steps",
                      (json_int_t) plan->steps, "max_in_flight", (json_int_t) plan->max_in_flight, "max_bytes",
                      (json_int_t) plan->max_bytes, "actors", actors, "stages", stages, "edges", edges);

@@ -58,8 +58,9 @@ s_party(const director_t *self, const party_t *party)
                                alive ? (int) party->instance->pid : 0, "state", s_party_state(party), "ready",
                                party->ready, "memory", (json_int_t) (alive ? s_memory(party->instance->pid) : 0));
     if (party->paused)
-        json_object_set_new(object, "paused",
-                            json_pack("{s:s, s:f}", "who", party->paused_by, "seconds", s_since(party->paused_at)));
+        json_object_set_new(
+            object, "paused",
+            json_pack("{s:o, s:f}", "who", verl_json_text(party->paused_by), "seconds", s_since(party->paused_at)));
     if (runs)
         json_object_set_new(object, "running",
                             json_pack("{s:s, s:I, s:f, s:f}", "stage",
@@ -106,10 +107,10 @@ s_status(const director_t *self, const revision_t *newest)
     for (int i = 0; i < newest->plan->stages_count; i++)
         json_array_append_new(stages, s_stage(self, newest, i));
     return json_pack(
-        "{s:s, s:s, s:i, s:s, s:b, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "run", newest->plan->name,
-        "directory", self->config->run_directory, "pid", (int) getpid(), "phase", phases[self->phase], "draining",
-        self->draining, "revision", (json_int_t) newest->plan->revision, "revisions", s_revisions(self), "first",
-        (json_int_t) self->first, "done", (json_int_t) verl_ledger_done(self->ledger), "granted",
+        "{s:s, s:o, s:i, s:s, s:b, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "run", newest->plan->name,
+        "directory", verl_json_text(self->config->run_directory), "pid", (int) getpid(), "phase", phases[self->phase],
+        "draining", self->draining, "revision", (json_int_t) newest->plan->revision, "revisions", s_revisions(self),
+        "first", (json_int_t) self->first, "done", (json_int_t) verl_ledger_done(self->ledger), "granted",
         (json_int_t) verl_ledger_granted(self->ledger), "total", (json_int_t) (verl_plan_last(newest->plan) + 1),
         "seconds", s_since(self->started_at), "actors", actors, "stages", stages);
 }

@@ -20,7 +20,7 @@ s_misses(look_t *look, const char *kind, const char *stage, int64_t batch, const
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    json_t *entry = json_pack("{s:s, s:s}", "kind", kind, "text", text);
+    json_t *entry = json_pack("{s:s, s:o}", "kind", kind, "text", verl_json_text(text));
     if (stage)
         json_object_set_new(entry, "stage", json_string(stage));
     if (batch >= 0)

@@ -159,6 +159,28 @@ Test(watch, times_of_a_stage_outlive_its_actor)
     s_end(&run, &client);
 }
 
+// A name of 200 bytes is cut inside a character: what is left of it is shown, and nothing else is lost.
+Test(watch, a_name_that_is_cut_does_not_spoil_the_answer)
+{
+    run_t run;
+    verl_client_t *client, *changer;
+    verl_error_t error = { "" };
+    char path[128], who[301] = "";
+    s_begin(&run, &client);
+    snprintf(path, sizeof path, "%s/run", run.folder);
+    for (int i = 0; i < 100; i++)
+        snprintf(who + 3 * i, sizeof who - (size_t) (3 * i), "\xe2\x82\xac");
+    changer = verl_client_open(path, true, &error);
+    cr_assert(changer, "%s", error.text);
+    json_decref(s_ask(changer, json_pack("{s:s, s:s, s:s}", "do", "pause", "name", "c", "who", who)));
+    json_t *status = s_ask(client, json_pack("{s:s}", "do", "status"));
+    cr_assert_null(verl_client_refusal(status), "%s", verl_client_refusal(status));
+    cr_expect(*text(json_object_get(named(status, "actors", "c"), "paused"), "who"));
+    json_decref(status);
+    verl_client_close(&changer);
+    s_end(&run, &client);
+}
+
 // What a finished run leaves for the report is what it would have answered.
 Test(watch, the_last_profile_stands_in_the_log_of_a_run_that_has_ended)
 {
