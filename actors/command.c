@@ -1,6 +1,8 @@
-// command.c: an actor that is a program of its own, in any language, which speaks the protocol (runtime/wire/PROTOCOL.md).
+// command.c: an actor that is a program of its own, in any language, which speaks the protocol
+// (runtime/wire/PROTOCOL.md).
 //
-// The node starts the program in place of verl-actor; what it needs and gives is asked of it when a topology is checked.
+// The node starts the program in place of verl-actor; what it needs and gives is asked of it when a topology is
+// checked.
 #include "actors/command/kind.h"
 
 VERL_KIND(command,

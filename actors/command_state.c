@@ -1,4 +1,5 @@
-// command_state.c: the kind `command` for a program that keeps state from batch to batch: it writes and reads checkpoints.
+// command_state.c: the kind `command` for a program that keeps state from batch to batch: it writes and reads
+// checkpoints.
 //
 // A kind of its own, since whether an actor keeps state is what the runtime knows of a kind.
 #include "actors/command/kind.h"

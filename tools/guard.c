@@ -1,5 +1,5 @@
-// guard.c: see guard.h. The program dies with its guard too (a kernel signal), so nothing is left whichever is killed: the
-// node kills the group of a guard that ended.
+// guard.c: see guard.h. The program dies with its guard too (a kernel signal), so nothing is left whichever is killed:
+// the node kills the group of a guard that ended.
 #include "tools/guard.h"
 #include <errno.h>
 #include <signal.h>

@@ -1,7 +1,8 @@
-// guard.h: what stands between the node and an actor that is a program of its own, so that its children end with the run.
+// guard.h: what stands between the node and an actor that is a program of its own, so that its children end with the
+// run.
 //
-// A program's children may outlive it, and when verl-run is killed nobody is left to end them. The guard is the leader of
-// their process group: it ends as the program ends, and ends all of them when verl-run does, however it does.
+// A program's children may outlive it, and when verl-run is killed nobody is left to end them. The guard is the leader
+// of their process group: it ends as the program ends, and ends all of them when verl-run does, however it does.
 #ifndef VERL_GUARD_H
 #define VERL_GUARD_H
 

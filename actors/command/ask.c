@@ -233,6 +233,8 @@ verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_
 {
     talk_t talk = { .status = 0 };
     *ret = NULL;
+    if (command->count < 1 || !command->items[0][0])
+        return snprintf(error, size, "a command is empty: a program and its arguments would be right"), -1;
     if (s_start(command, &talk, error, size))
         return -1;
     s_listen(&talk);

@@ -1,11 +1,12 @@
-// declare.c: what a stage of a program needs and gives, as the program says; and what its kind does beside that, which is
-// nothing: the work is the program's.
+// declare.c: what a stage of a program needs and gives, as the program says; and what its kind does beside that, which
+// is nothing: the work is the program's.
 #include <stdio.h>
 #include <string.h>
 #include "actors/command/kind.h"
 
 const verl_option_t verl_command_options[] = {
-    VERL_OPTION_OF(COMMAND, verl_command_t, command, "the program and its arguments, such as [\"python3\", \"reward.py\"]"),
+    VERL_OPTION_OF(COMMAND, verl_command_t, command,
+                   "the program and its arguments, such as [\"python3\", \"reward.py\"]"),
     VERL_OPTIONS_END
 };
 
@@ -75,8 +76,9 @@ s_each(verl_declaration_t *declaration, const json_t *stage, const char *key,
         const char *text = json_string_value(json_array_get(list, i));
         if (text && s_readable(text, gives))
             continue;
-        verl_declare_error(declaration, "command", "the program %s '%.100s', which is no column: %s would be right", key,
-                           text ? text : "something", gives ? "\"name:f32[n]\" or \"name:text\"" : "\"name\" or \"name?\"");
+        verl_declare_error(declaration, "command", "the program %s '%.100s', which is no column: %s would be right",
+                           key, text ? text : "something",
+                           gives ? "\"name:f32[n]\" or \"name:text\"" : "\"name\" or \"name?\"");
         return -1;
     }
     if (!json_is_array(list)) {
@@ -92,13 +94,15 @@ static int
 s_declare_stage(verl_declaration_t *declaration, const json_t *stage)
 {
     bool source = json_is_true(json_object_get(stage, "source")), maps = json_is_true(json_object_get(stage, "maps"));
-    if (s_each(declaration, stage, "needs", verl_declare_need) || s_each(declaration, stage, "gives", verl_declare_give))
+    if (s_each(declaration, stage, "needs", verl_declare_need) ||
+        s_each(declaration, stage, "gives", verl_declare_give))
         return -1;
     if (source && !verl_declare_is_source(declaration))
         verl_declare_error(declaration, "depends_on", "the program says that this stage is a source, which depends on "
                            "nothing: leave depends_on out");
     else if (!source && verl_declare_is_source(declaration))
-        verl_declare_error(declaration, NULL, "the program says that this stage is given rows, and it depends on nothing "
+        verl_declare_error(declaration, NULL,
+                           "the program says that this stage is given rows, and it depends on nothing "
                            "that gives any: depends_on would be right");
     if (json_is_true(json_object_get(stage, "by_row")))
         verl_declare_by_row(declaration);
@@ -119,7 +123,8 @@ s_declare(verl_declaration_t *declaration, const verl_command_t *state, const ve
     const json_t *stage = NULL;
     int failed = 0;
     if (json_integer_value(json_object_get(said, "protocol")) != 1)
-        verl_declare_error(declaration, "command", "the program speaks another protocol than 1: a version of its package "
+        verl_declare_error(declaration, "command",
+                           "the program speaks another protocol than 1: a version of its package "
                            "that goes with this one would be right");
     else if (json_is_true(json_object_get(said, "keeps_state")) != keeps)
         verl_declare_error(declaration, "kind", "the program %s: kind = \"%s\" would be right",

@@ -1,5 +1,6 @@
-// kind.h: what the parts of the kinds `command` and `command-state` share: an actor that is a program of its own, in any
-// language, which speaks the protocol itself. Here it is only asked what it needs and gives, when a topology is checked.
+// kind.h: what the parts of the kinds `command` and `command-state` share: an actor that is a program of its own, in
+// any language, which speaks the protocol itself. Here it is only asked what it needs and gives, when a topology is
+// checked.
 #ifndef VERL_COMMAND_KIND_H
 #define VERL_COMMAND_KIND_H
 #include <jansson.h>
@@ -17,11 +18,12 @@ typedef struct verl_command_work {          // options of a stage
 
 extern const verl_option_t verl_command_options[], verl_command_work_options[];
 
-// ask.c: runs the program with VERL_DESCRIBE=1 and reads the JSON object that it prints; the caller owns *ret. Waits for
-// at most 10 s; whatever of it runs then is killed. -1 with one sentence.
+// ask.c: runs the program with VERL_DESCRIBE=1 and reads the JSON object that it prints; the caller owns *ret. Waits
+// for at most 10 s; whatever of it runs then is killed. -1 with one sentence.
 int verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
-// said.c: the same, without asking again what was asked already while the files that the command names stay as they are.
+// said.c: the same, without asking again what was asked already while the files that the command names stay as they
+// are.
 int verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
 // What the program says about a stage of this name: borrowed from `said`; NULL and a sentence where it has none.

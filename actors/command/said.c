@@ -1,9 +1,9 @@
 // said.c: what programs said about themselves, as long as their files stay what they are. See kind.h.
 //
-// A topology with ten commands is checked again with each change of a running run, in the thread that grants permits: an
-// interpreter that starts takes that thread a tenth of a second each time. What a file includes may have changed without
-// it; the program itself refuses a table then that was made for other columns (PROTOCOL.md: it fails before the change
-// is in force).
+// A topology with ten commands is checked again with each change of a running run, in the thread that grants permits:
+// an interpreter that starts takes that thread a tenth of a second each time. What a file includes may have changed
+// without it; the program itself refuses a table then that was made for other columns (it fails before the change is in
+// force).
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

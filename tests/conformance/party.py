@@ -194,7 +194,8 @@ class Party:
             self.dealers[peer] = dealer
         self.dealers[peer].send(frame)
 
-    def say(self, peer, kind, edge, seq, revision, batch, part=0, parts=1, body=b"", sender=None, receiver=None, when=0):
+    def say(self, peer, kind, edge, seq, revision, batch, part=0, parts=1, body=b"", sender=None, receiver=None,
+            when=0):
         self.raw(peer, pack([1, kind, edge, self.incarnation if sender is None else sender,
                              peer if receiver is None else receiver, seq, revision, batch, part, parts, when, body]))
 

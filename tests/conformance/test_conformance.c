@@ -14,7 +14,7 @@ Test(conformance, the_package_in_python_keeps_every_rule)
 {
     const char *python = python_or_skip();
     char command[1024];
-    snprintf(command, sizeof command, "%s tests/conformance/conformance.py command %s tests/conformance/actor.py", python,
-             python);
+    snprintf(command, sizeof command, "%s tests/conformance/conformance.py command %s tests/conformance/actor.py",
+             python, python);
     cr_assert_eq(python_run(command), 0);
 }

@@ -112,8 +112,8 @@ def main() -> None:
     try:
         from ._host import Host
     except ModuleNotFoundError as error:
-        sys.exit(f"the Python package verl needs {error.name}: pip install pyzmq msgpack numpy, or Debian's python3-zmq, "
-                 f"python3-msgpack and python3-numpy, for {sys.executable}")
+        sys.exit(f"the Python package verl needs {error.name}: pip install pyzmq msgpack numpy, or Debian's "
+                 f"python3-zmq, python3-msgpack and python3-numpy, for {sys.executable}")
     environment = os.environ
     Host(program, environment["VERL_ACTOR"], int(environment["VERL_INCARNATION"]), int(environment["VERL_REPLICA"]),
          environment["VERL_RUN_ID"], environment["VERL_RUN_DIR"], 3).run()

@@ -188,7 +188,7 @@ class _Reader:
         if type(dtype) is not str or dtype not in DTYPES:
             raise Malformed(f"packed batch: the dtype of '{name}' is none of ours")
         if type(ragged) is not bool or not is_int(width, 0) or own_rows != rows or type(own_rows) is not int:
-            raise Malformed(f"packed batch: '{name}' does not say whether it is ragged, its width, and the batch's rows")
+            raise Malformed(f"packed batch: '{name}' does not say whether it is ragged, its width, and the rows")
         if dtype == "text" and (not ragged or width != 1):
             raise Malformed(f"packed batch: '{name}' is text that is not ragged with width 1")
         kind = DTYPES[dtype]
@@ -275,7 +275,8 @@ def concat(parts: Sequence[Stored]) -> Stored:
 
 
 def follow(maps: Sequence[Array], first: int, rows: int, stored_rows: int, name: str) -> Optional[Array]:
-    """The stored rows behind rows first … first + rows - 1, through maps from the stage's rows outwards. None: no map."""
+    """The stored rows behind rows first … first + rows - 1, through maps from the stage's rows outwards; None where
+    there is no map."""
     if not maps:
         if first < 0 or first + rows > stored_rows:
             raise Malformed(f"column '{name}': rows {first} to {first + rows} are wanted, but {stored_rows} are stored")

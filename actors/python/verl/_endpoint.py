@@ -1,4 +1,5 @@
-"""One party of a run: the socket that it is spoken to by, and its channels. ZeroMQ carries frames; the guarantee is ours.
+"""One party of a run: the socket that it is spoken to by, and its channels. ZeroMQ carries frames; the guarantee is
+ours.
 
 A channel is one edge between two incarnations. Its messages are numbered from 1, delivered once and in order, kept by
 the sender until the receiver is done with them, and sent again while they stay unanswered.
@@ -366,8 +367,8 @@ class Endpoint:
         return wait
 
     def step(self, most: int) -> None:
-        """Receives and handles what is there, else waits for it, so many ms at most (-1: as long as it likes); tells and
-        repeats what is due."""
+        """Receives and handles what is there, else waits for it, so many ms at most (-1: as long as it likes); tells
+        and repeats what is due."""
         frames = self._receive()
         with self.lock:
             now = now_ns()

@@ -107,8 +107,8 @@ class Host:
         if self.tap.followers and self.tap.message(KINDS[message.type], message):
             self.endpoint.wake()
 
-    def _seen(self, kind: int, channel: Outbound, kept: Kept, seat: Optional[Seat] = None, out: Optional[EdgeOut] = None,
-              made: Optional[Made] = None) -> None:
+    def _seen(self, kind: int, channel: Outbound, kept: Kept, seat: Optional[Seat] = None,
+              out: Optional[EdgeOut] = None, made: Optional[Made] = None) -> None:
         receiver = channel.peer.incarnation if channel.peer is not None else 0
         message = Message(DATA, channel.edge, self.incarnation, receiver, channel.last, kept.revision, kept.batch,
                           kept.part, kept.parts, kept.time, kept.body)
@@ -484,8 +484,8 @@ class Host:
             self.say_failed(seat, seat.next, str(error))
             self.running = None
             return
-        if self.tap.followers and self.tap.ran(seat.plan.name, seat.world.revision, seat.next, seat.part, view.parts, begin,
-                                               now_ns()):
+        if self.tap.followers and self.tap.ran(seat.plan.name, seat.world.revision, seat.next, seat.part, view.parts,
+                                               begin, now_ns()):
             self.endpoint.wake()
         if seat.part + 1 >= view.parts:
             self._finish_batch(seat)

@@ -1,4 +1,5 @@
-"""A stage of one revision in its actor: its mailbox, whether it may run, what its handler is given, and what hangs on it.
+"""A stage of one revision in its actor: its mailbox, whether it may run, what its handler is given, and what hangs
+on it.
 
 All of it is under the actor's lock, except where it says otherwise.
 """

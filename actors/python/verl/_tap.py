@@ -1,8 +1,8 @@
 """Where an actor lets its messages be seen: copies for those who follow, nothing for nobody (runtime/observe/trace.h).
 
-A follower gives credit; without credit a copy is not made, only counted. Counts are exact and cumulative, and travel with
-each frame, so that a follower that stood still is told its loss. Everything but tend is under the actor's lock; tend is the
-mailbox thread's.
+A follower gives credit; without credit a copy is not made, only counted. Counts are exact and cumulative, and travel
+with each frame, so that a follower that stood still is told its loss. Everything but tend is under the actor's lock;
+tend is the mailbox thread's.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class Filter:
         self.actors, self.stages, self.makers, self.readers = items[:4]
         kinds, ranges, first, every, values, stats, credit = items[4:]
         if len(self.makers) != len(self.readers) or not is_int(kinds, 0) or type(ranges) is not list \
-                or len(ranges) % 2 or len(ranges) > 32 or not all(is_int(one) for one in ranges) or not is_int(first, 0) \
-                or not is_int(every, 1) or not is_int(values, 0, 2) or type(stats) is not bool or type(credit) is not list \
-                or len(credit) != 2 or not is_int(credit[0], 0, RECORDS_MAX) or not is_int(credit[1], 0, CREDIT_MAX):
+                or len(ranges) % 2 or len(ranges) > 32 or not all(is_int(one) for one in ranges) \
+                or not is_int(first, 0) or not is_int(every, 1) or not is_int(values, 0, 2) \
+                or type(stats) is not bool or type(credit) is not list or len(credit) != 2 \
+                or not is_int(credit[0], 0, RECORDS_MAX) or not is_int(credit[1], 0, CREDIT_MAX):
             raise wrong
         self.kinds, self.first, self.every, self.values, self.stats = kinds, first, every, values, stats
         self.ranges = list(zip(ranges[::2], ranges[1::2]))
@@ -195,7 +196,8 @@ class Tap:
         """A handler ran."""
         kept = False
         for follower in self.followers:
-            if follower.filter.kinds >> TRACE_RAN & 1 and follower.wants(TRACE_RAN, self.label, None, stage, None, batch):
+            if follower.filter.kinds >> TRACE_RAN & 1 \
+                    and follower.wants(TRACE_RAN, self.label, None, stage, None, batch):
                 follower.keep(pack([1, end, TRACE_RAN, self.label, stage, revision, batch, part, parts, begin, end]))
                 kept = True
         return kept and self.calm

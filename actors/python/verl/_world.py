@@ -111,8 +111,8 @@ class World:
     # channels
 
     def wire(self, peers: Dict[Tuple[str, int], int]) -> None:
-        """Who is alive, by actor and replica: the whole truth about this revision. Who had a place and has it no more is
-        dead; what was kept for it goes to whoever has the place now."""
+        """Who is alive, by actor and replica: the whole truth about this revision. Who had a place and has it no more
+        is dead; what was kept for it goes to whoever has the place now."""
         for seat in self.seats:
             self._wire_ins(seat, peers)
             self._wire_outs(seat, peers)

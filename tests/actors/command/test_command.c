@@ -9,9 +9,10 @@
 #include "runtime/base/clock.h"
 #include "tools/run.h"
 
-#define ONE "{\"protocol\":1,\"keeps_state\":false,\"stages\":[{\"name\":\"it\",\"needs\":[\"id\"],\"gives\":[\"x:i64[n]\"]," \
-            "\"by_row\":true,\"options\":{\"a\":{\"type\":\"real\",\"default\":1,\"min\":0,\"max\":2}," \
-            "\"b\":{\"type\":\"string\",\"default\":\"u\",\"choices\":[\"u\",\"v\"]}}}]}"
+#define ONE                                                                                                           \
+    "{\"protocol\":1,\"keeps_state\":false,\"stages\":[{\"name\":\"it\",\"needs\":[\"id\"],\"gives\":[\"x:i64[n]\"]," \
+    "\"by_row\":true,\"options\":{\"a\":{\"type\":\"real\",\"default\":1,\"min\":0,\"max\":2},"                       \
+    "\"b\":{\"type\":\"string\",\"default\":\"u\",\"choices\":[\"u\",\"v\"]}}}]}"
 
 // Asks `sh -c script`.
 static json_t *
@@ -53,7 +54,8 @@ Test(command, what_is_no_description_is_refused_with_its_last_words)
     s_refused("echo hello", "no description");
     s_refused("echo '[1]'", "no object");
     s_refused("echo '{\"a\":1,\"a\":2}'", "no description");
-    s_refused("echo first >&2; echo the last words >&2; exit 3", "status 3 when it was asked to describe itself: the last words");
+    s_refused("echo first >&2; echo the last words >&2; exit 3",
+              "status 3 when it was asked to describe itself: the last words");
     s_refused("kill -9 $$", "signal 9");
     s_refused("printf '\\000\\377'", "no description");
     s_refused("yes", "more than 1 MiB");
@@ -123,7 +125,8 @@ Test(command, options_are_held_to_what_the_program_declares)
         { "{\"b\": 1}", "must be a string" },  { "{\"a\": true}", "must be a real" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        cr_assert_eq(verl_command_check_options(options, cases[i].given, error, sizeof error), -1, "%s", cases[i].given);
+        cr_assert_eq(verl_command_check_options(options, cases[i].given, error, sizeof error), -1, "%s",
+                     cases[i].given);
         cr_assert(strstr(error, cases[i].words), "%s: %s", cases[i].given, error);
     }
     cr_assert_eq(verl_command_check_options(options, "{\"a\": 1, \"b\": \"v\"}", error, sizeof error), 0, "%s", error);
@@ -148,11 +151,13 @@ s_check(const char *topology, const char *words)
 Test(command, a_topology_is_checked_against_what_its_program_says)
 {
     s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\ndepends_on = [\"ids\"]\noptions = { a = 2 }\n"), NULL);
-    s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\ndepends_on = [\"ids\"]\noptions = { a = 5 }\n"), "topology.toml:10:");
+    s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\ndepends_on = [\"ids\"]\noptions = { a = 5 }\n"),
+            "topology.toml:10:");
     s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\n"), "depends_on would be right");
     s_check(TOPOLOGY("command = []\ndepends_on = [\"ids\"]\n"), "`command` is empty");
     s_check(TOPOLOGY("depends_on = [\"ids\"]\n"), "`command`");
-    s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\nfunction = \"no\"\ndepends_on = [\"ids\"]\n"), "has no stage `no`");
+    s_check(TOPOLOGY("command = [\"sh\", \"it.sh\"]\nfunction = \"no\"\ndepends_on = [\"ids\"]\n"),
+            "has no stage `no`");
     s_check("[run]\nname = \"c\"\nsteps = 3\n[stage.ids]\nkind = \"synthetic\"\n[stage.it]\nkind = \"command-state\"\n"
             "command = [\"sh\", \"it.sh\"]\ndepends_on = [\"ids\"]\n", "kind = \"command\" would be right");
 }

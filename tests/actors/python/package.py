@@ -88,8 +88,8 @@ class Batches(unittest.TestCase):
             for _ in range(stream.randint(1, 3)):
                 damaged[stream.randrange(len(damaged))] = stream.randrange(256)
             try:
-                stored = _batch.unpack_batch(bytes(damaged[:stream.choice([len(damaged), stream.randrange(len(damaged))])]),
-                                             None)
+                end = stream.choice([len(damaged), stream.randrange(len(damaged))])
+                stored = _batch.unpack_batch(bytes(damaged[:end]), None)
                 for column in stored.columns.values():
                     for row in range(stored.rows) if column.offsets is not None else ():
                         _batch.see(column, None, 0, stored.rows)[row].sum()
@@ -174,7 +174,8 @@ class Stages(unittest.TestCase):
         self.assertEqual(_stage.stage_seed(7, "reward"), value ^ value >> 31)
 
     def test_metrics_are_reduced_by_their_name(self):
-        for name, expected in (("a/mean", (7.0, 3.0)), ("a/max", (3.0, 1.0)), ("a/min", (2.0, 1.0)), ("a/sum", (5.0, 1.0))):
+        for name, expected in (("a/mean", (7.0, 3.0)), ("a/max", (3.0, 1.0)), ("a/min", (2.0, 1.0)),
+                               ("a/sum", (5.0, 1.0))):
             metric = _stage.Metric(name)
             metric.add(3, 1)
             metric.add(2, 2)
@@ -185,8 +186,8 @@ class Stages(unittest.TestCase):
         self.assertTrue(math.isnan(metric.value))
 
     def test_options_have_the_type_of_their_default(self):
-        kind = _program.make_stage(lambda batch: None, "s", [], [], {"a": 1.0, "b": verl.option("x", choices=["x", "y"]),
-                                                                    "c": verl.option(3, min=0, max=5)}, False, False, False)
+        declared = {"a": 1.0, "b": verl.option("x", choices=["x", "y"]), "c": verl.option(3, min=0, max=5)}
+        kind = _program.make_stage(lambda batch: None, "s", [], [], declared, False, False, False)
         options = _program.fill_options(kind, {"a": 2, "b": "y"})
         self.assertEqual((options.a, options.b, options["c"]), (2.0, "y", 3))
         self.assertIsInstance(options.a, float)
@@ -214,8 +215,8 @@ class Plans(unittest.TestCase):
         actor = ["it", "command", {"command": ["x"]}, 0, 1, 0, "cpu", 0.0, 0.0, 1, 1]
         stage = ["a", 0, "run", {}, 1, 0, False, True, False, 0, 1, -1, False, 0, 0.0, [], -1, [], ["x"], ["x"],
                  ["f32[n]"], 1, 1]
-        reader = ["b", 0, "run", {}, 1, 0, False, False, False, 0, 1, -1, False, 0, 0.0, [0], -1, [["x", 0, "x", []]], [],
-                  [], [], 1, 1]
+        reader = ["b", 0, "run", {}, 1, 0, False, False, False, 0, 1, -1, False, 0, 0.0, [0], -1, [["x", 0, "x", []]],
+                  [], [], [], 1, 1]
         whole = msgpack.packb([1, 3, "n", "/f", 10, 7, 4, 1 << 20, 0, 1, 60.0, [actor], [stage, reader],
                                [[0, 1, False, 0, False, ["x"]]]], use_bin_type=True)
         plan = _plan.Plan(whole)

@@ -19,7 +19,8 @@ python_or_skip(void)
         if (system(command) == 0)
             return candidates[i];
     }
-    cr_skip_test("no python3 here has pyzmq, msgpack and numpy: apt-get install python3-zmq python3-msgpack python3-numpy");
+    cr_skip_test(
+        "no python3 here has pyzmq, msgpack and numpy: apt-get install python3-zmq python3-msgpack python3-numpy");
     return NULL;
 }
 
@@ -29,8 +30,9 @@ python_run(const char *command)
 {
     char whole[4096], *said = calloc(1, 65536);
     size_t size = 0, got;
-    snprintf(whole, sizeof whole, "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/actors/python' %s 2>&1 < /dev/null",
-             VERL_SOURCE_DIR, VERL_SOURCE_DIR, command);
+    snprintf(whole, sizeof whole,
+             "cd '%s' && PYTHONDONTWRITEBYTECODE=1 PYTHONPATH='%s/actors/python' %s 2>&1 < /dev/null", VERL_SOURCE_DIR,
+             VERL_SOURCE_DIR, command);
     FILE *pipe = popen(whole, "r");
     cr_assert(pipe && said);
     while ((got = fread(said + size, 1, 65535 - size, pipe)) > 0)

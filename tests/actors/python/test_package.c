@@ -16,7 +16,9 @@ Test(python_package, its_types_are_clean)
     snprintf(command, sizeof command, "%s -m mypy --version > /dev/null", python);
     if (python_run(command) != 0)
         cr_skip_test("mypy is not there: apt-get install mypy");
-    snprintf(command, sizeof command, "%s -m mypy --strict --cache-dir=/dev/null --config-file actors/python/pyproject.toml "
-             "actors/python/verl", python);
+    snprintf(command, sizeof command,
+             "%s -m mypy --strict --cache-dir=/dev/null --config-file actors/python/pyproject.toml "
+             "actors/python/verl",
+             python);
     cr_assert_eq(python_run(command), 0);
 }

@@ -219,11 +219,12 @@ Test(python_run, a_batch_that_fails_or_is_skipped_is_left_out_where_it_may_be)
 Test(python_run, a_trivial_stage_takes_less_than_half_a_millisecond_a_batch)
 {
     run_t run;
-    s_whole(&run,
-            "[run]\nname = \"p\"\nsteps = 6000\n[stage.ids]\nkind = \"synthetic\"\nrows = 2\n"
-            "[stage.trivial]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"ids\"]\n"
-            "[stage.end]\nkind = \"synthetic\"\nreads = [\"pass\"]\ndepends_on = [\"trivial\"]\nas = { payload = \"q\" }\n",
-            "");
+    s_whole(
+        &run,
+        "[run]\nname = \"p\"\nsteps = 6000\n[stage.ids]\nkind = \"synthetic\"\nrows = 2\n"
+        "[stage.trivial]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"ids\"]\n"
+        "[stage.end]\nkind = \"synthetic\"\nreads = [\"pass\"]\ndepends_on = [\"trivial\"]\nas = { payload = \"q\" }\n",
+        "");
     cr_assert_eq(run.code, 0, "%s", run.said);
     char *log = run_file(&run, "logs/trivial.log"), *figure = strstr(log, "us_a_batch");
     cr_assert(figure, "%s", log);
@@ -279,7 +280,8 @@ s_worker(const run_t *run)
 Test(python_run, each_batch_comes_once_and_in_order_though_its_actor_is_killed)
 {
     run_t run;
-    run_start(&run, s_topology(FAILS "on_failure = \"restart\"\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
+    run_start(&run,
+              s_topology(FAILS "on_failure = \"restart\"\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
               "--steps 2000");
     for (int kills = 0; kills < 3; kills++) {
         s_until_kept(&run, 200 * (kills + 1));

@@ -16,7 +16,8 @@ def make(batch, stage):
     rows = stage.options.rows
     ids = [batch.id * rows + row for row in range(rows)]
     return {"id": ids, "note": [0.5 * one for one in ids], "words": [list(range(one % 5)) for one in ids],
-            "name": ["row " + "é" * (one % 3) for one in ids], "wide": numpy.arange(3 * rows).reshape(rows, 3) + batch.id}
+            "name": ["row " + "é" * (one % 3) for one in ids],
+            "wide": numpy.arange(3 * rows).reshape(rows, 3) + batch.id}
 
 
 @verl.stage(needs=["id", "words", "name", "wide"], gives=["sum:i64[n]", "back:i32[n,*]", "upper:text"], by_row=True)
