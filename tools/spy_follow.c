@@ -6,6 +6,7 @@
 #include "tools/spy.h"
 #include "tools/spy_assert.h"
 #include "tools/spy_follow_facts.h"
+#include "tools/spy_follow_names.h"
 #include "tools/spy_follow_options.h"
 #include "tools/spy_follow_session.h"
 #include "tools/spy_follow_show.h"
@@ -132,8 +133,10 @@ s_follow(follow_t *follow)
         fprintf(stderr, NAME ": %s\n", error.text);
         return 1;
     }
-    if (!follow->options->quiet)
+    if (!follow->options->quiet) {
         fprintf(stderr, "following %s\n", verl_spy_session_directory(session));
+        verl_spy_filter_remark(verl_spy_session_client(session), &follow->filter, NAME, stderr);
+    }
     verl_spy_state_t state = s_loop(follow, session, &error);
     int code = s_close(follow, session, state);
     if (state == VERL_SPY_FAILED) {

@@ -8,6 +8,7 @@
 #include "runtime/observe/recording.h"
 #include "tools/spy.h"
 #include "tools/spy_follow_facts.h"
+#include "tools/spy_follow_names.h"
 #include "tools/spy_follow_options.h"
 #include "tools/spy_follow_session.h"
 
@@ -170,8 +171,10 @@ s_record(record_t *record, verl_error_t *error)
         verl_spy_session_close(&session);
         return -1;
     }
-    if (!record->options->quiet)
+    if (!record->options->quiet) {
         fprintf(stderr, "recording %s in %s\n", verl_spy_session_directory(session), record->path);
+        verl_spy_filter_remark(verl_spy_session_client(session), &record->filter, NAME, stderr);
+    }
     verl_spy_state_t state = s_loop(record, session, error);
     if (state != VERL_SPY_FAILED)
         verl_spy_session_finish(session);

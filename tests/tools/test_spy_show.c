@@ -6,6 +6,7 @@
 #include "runtime/tensor/batch.h"
 #include "tools/spy_follow_batch.h"
 #include "tools/spy_follow_merge.h"
+#include "tools/spy_follow_names.h"
 #include "tools/spy_follow_show.h"
 #include "tools/spy_follow_words.h"
 
@@ -121,6 +122,37 @@ Test(spy_words, bytes_have_units)
         verl_spy_words_bytes(cases[i].bytes, shown);
         cr_assert_str_eq(shown, cases[i].shown);
     }
+}
+
+Test(spy_names, a_name_that_the_run_does_not_have_is_remarked)
+{
+    json_t *status = json_loads("{\"actors\": [{\"name\": \"policy\"}, {\"name\": \"reward\"}],"
+                                " \"stages\": [{\"name\": \"generate\"}, {\"name\": \"score\"}]}", 0, NULL);
+    static const struct { const char *actor, *stage, *maker, *reader; int unknown; const char *said; } cases[] = {
+        { "reward", "score", "policy", "score", 0, "" },
+        { "reward.3", NULL, NULL, NULL, 0, "" },
+        { "reward#12", NULL, "director", "", 0, "" },
+        { "rewrad", NULL, NULL, NULL, 1, "x: the run has no actor 'rewrad'; did you mean 'reward'?\n" },
+        { NULL, "reward", NULL, NULL, 1, "x: the run has no stage 'reward'\n" },
+        { NULL, NULL, "generat", "nothing-like-it", 2,
+          "x: the run has no actor or stage 'generat'; did you mean 'generate'?\n"
+          "x: the run has no actor or stage 'nothing-like-it'\n" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_filter_t filter;
+        const char *const names[] = { cases[i].actor, cases[i].stage, cases[i].maker, cases[i].reader };
+        verl_filter_init(&filter);
+        verl_filter_names_t *const lists[] = { &filter.actors, &filter.stages, &filter.makers, &filter.readers };
+        for (int j = 0; j < 4; j++)
+            if (names[j])
+                snprintf(lists[j]->items[lists[j]->count++], VERL_FILTER_BYTES, "%s", names[j]);
+        char said[500] = "";
+        FILE *out = fmemopen(said, sizeof said, "w");
+        cr_assert_eq(verl_spy_filter_unknown(status, &filter, "x", out), cases[i].unknown);
+        fclose(out);
+        cr_assert_str_eq(said, cases[i].said);
+    }
+    json_decref(status);
 }
 
 // --- whatever bytes come ------------------------------------------------------------------------------------------
