@@ -85,14 +85,41 @@ s_most_staleness(const seat_t *writer)
     return most;
 }
 
-// The last versions stay, so that a checkpoint has those that batches behind it still want.
+// Of all revisions that are not retired: a checkpoint may lie where one ends and another begins.
+static int64_t
+s_most_of_all(host_t *host)
+{
+    int64_t most = 0;
+    pthread_mutex_lock(&host->lock);
+    for (const world_t *world = host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count; i++)
+            if (s_most_staleness(&world->seats[i]) > most)
+                most = s_most_staleness(&world->seats[i]);
+    pthread_mutex_unlock(&host->lock);
+    return most;
+}
+
+static bool
+s_has(const host_t *host, int64_t update)
+{
+    const version_t *version = host->versions;
+    while (version && version->update != update)
+        version = version->next;
+    return version != NULL;
+}
+
+// The last versions stay, so that a checkpoint has those that batches behind it still want. A revision that begins
+// publishes again what the one before it ended with.
 static void
 s_keep(seat_t *writer, int64_t update, output_t *output)
 {
     host_t *host = writer->host;
     int64_t count = 1;
+    if (s_has(host, update))
+        return;
     version_t *version = malloc(sizeof *version);
-    if (version && s_most_staleness(writer) > 0) {
+    int64_t most = s_most_of_all(host);
+    if (version && most > 0) {
         atomic_fetch_add(&output->refs, 1);
         *version = (version_t) { .next = host->versions, .update = update, .output = output };
         host->versions = version;
@@ -101,7 +128,7 @@ s_keep(seat_t *writer, int64_t update, output_t *output)
     }
     for (version_t **link = &host->versions; *link;) {
         version = *link;
-        if (count++ <= s_most_staleness(writer) + 1) {
+        if (count++ <= most + 1) {
             link = &version->next;
             continue;
         }

@@ -154,8 +154,6 @@ Test(inject_learn, a_critic_comes_and_goes_and_nobody_else_is_restarted, .timeou
     run_done(&run);
 }
 
-typedef enum { OLD, NEW, REWARD, DIRECTOR } role_t;
-
 static void
 s_resume(run_t *run)
 {
@@ -166,6 +164,34 @@ s_resume(run_t *run)
              VERL_BINARY_DIR);
     cr_assert_eq(system(command), 0, "the run cannot be resumed");
 }
+
+// Stale weights, a change at batch 8, and where `killed` verl-run dies behind the checkpoint of step 8 and is resumed.
+static outcome_t
+s_stale(bool killed)
+{
+    run_t run;
+    run_start_after(&run, FILES, LEARNS, "--set stage.generate.staleness=2");
+    s_await(&run);
+    said_t said = s_inject(&run, "--at 8 swap slow");
+    DOES(said, "from batch 8 on");
+    if (!killed)
+        return s_end_of(&run);
+    s_until_done(&run, 9);
+    s_resume(&run);
+    outcome_t outcome = s_outcome(&run);
+    run_done(&run);
+    return outcome;
+}
+
+Test(inject_learn, versions_that_are_still_wanted_are_saved_where_a_revision_begins, .timeout = 300)
+{
+    outcome_t whole = s_stale(false);
+    s_same(whole, s_stale(true));
+    free(whole.metrics);
+    free(whole.recorded);
+}
+
+typedef enum { OLD, NEW, REWARD, DIRECTOR } role_t;
 
 static pid_t
 s_new_policy(const run_t *run, json_int_t old)
