@@ -89,9 +89,9 @@ s_put_number(s_writer_t *self, int index)
     }
     if (!isfinite(value))
         luaL_error(self->state, "`%s` is no finite number", self->path);
-    if (!strpbrk(text, ".e"))
-        strcat(text, ".0");
     s_put_text(self, text);
+    if (!strpbrk(text, ".e"))
+        s_put_text(self, ".0");
 }
 
 // Pushes the keys of the table at `index`, which have to be texts, in order. Returns how many.
