@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "tools/display_text.h"
 #include "tools/spy.h"
 #include "tools/spy_report_causes.h"
@@ -17,6 +18,8 @@ typedef struct report {
     bool              live, unicode;
     double            tokens;               // a second, by the metric tokens/sum; 0: nobody counts them
     double            under_way;            // batches a second without the beginning
+    double            window;               // seconds that are looked at; 0: the whole run
+    double            tokens_before;        // of the window
     verl_diagnosis_t *found;
     verl_buffer_t     text;
 } report_t;
@@ -25,7 +28,7 @@ static int
 s_help(void)
 {
     printf(
-        "usage: verl-spy report [--run DIR] [--json]\n"
+        "usage: verl-spy report [--seconds S] [--run DIR] [--json]\n"
         "\n"
         "Says where the time of a run goes, live or after its end (--run): each stage's shares, the stage that holds "
         "the\n"
@@ -33,7 +36,9 @@ s_help(void)
         "(synchronous trap), data that moves by a detour (transfer tax), work that happens for every batch though "
         "once\n"
         "would do (repeated loading). What a cure would bring is computed: the plan is played through with the times\n"
-        "that were measured.\n");
+        "that were measured.\n"
+        "\n"
+        "  --seconds S   of a live run: of what happens in the next S seconds only, not since its beginning\n");
     return fflush(stdout) || ferror(stdout);
 }
 
@@ -48,14 +53,14 @@ s_figure(const char *line, const char *name)
     return isfinite(value) ? value : 0;
 }
 
-// What metrics.jsonl says of the run's pace: tokens a second over all of it, and batches a second once it was under
-// way, which is behind the first quarter of its steps.
-static void
+// What metrics.jsonl says of the run's pace: batches a second once it was under way, which is behind the first quarter
+// of its steps. Returns the tokens of all of them.
+static double
 s_read_steps(report_t *self)
 {
     char path[4200], *line = NULL;
     size_t room = 0, count = 0, held = 0;
-    double tokens = 0, late = 0, *took = NULL, seconds = verl_spy_number(self->profile, "seconds");
+    double tokens = 0, late = 0, *took = NULL;
     snprintf(path, sizeof path, "%s/metrics.jsonl", self->directory);
     FILE *file = fopen(path, "re");
     while (file && getline(&line, &room, file) > 0) {
@@ -69,12 +74,21 @@ s_read_steps(report_t *self)
     }
     for (size_t i = count / 4; i < count; i++)
         late += took[i];
-    self->tokens = seconds > 0 ? tokens / seconds : 0;
-    self->under_way = count >= 8 && late > 0 ? (double) (count - count / 4) / late : self->found->measured;
+    self->under_way = count >= 8 && late > 0 ? (double) (count - count / 4) / late : 0;
     free(took);
     free(line);
     if (file)
         fclose(file);
+    return tokens;
+}
+
+static void
+s_pace(report_t *self)
+{
+    double tokens = s_read_steps(self) - self->tokens_before, seconds = verl_spy_number(self->profile, "seconds");
+    self->tokens = seconds > 0 ? tokens / seconds : 0;
+    if (self->window > 0 || self->under_way <= 0)
+        self->under_way = self->found->measured;
 }
 
 // --- for people ---------------------------------------------------------------------------------------------------
@@ -274,18 +288,39 @@ s_json(const report_t *self)
     return object;
 }
 
+// --- a window -----------------------------------------------------------------------------------------------------
+
+// The profile that is there is that of the window's beginning; the one of its end less that takes its place.
+static int
+s_take_window(report_t *self, const verl_spy_options_t *options)
+{
+    struct timespec wait = { .tv_sec = (time_t) self->window, .tv_nsec = (long) (fmod(self->window, 1) * 1e9) };
+    json_t *before = self->profile;
+    if (!self->live) {
+        fprintf(stderr, NAME ": --seconds is about a run that lives, and that in %s has ended\n", self->directory);
+        return -1;
+    }
+    self->tokens_before = s_read_steps(self);
+    nanosleep(&wait, NULL);
+    self->profile = verl_spy_profile(options, NAME, self->directory, sizeof self->directory, &self->live);
+    if (self->profile)
+        verl_profile_narrow(self->profile, before);
+    json_decref(before);
+    return self->profile ? 0 : -1;
+}
+
 static int
 s_report(report_t *self, const verl_spy_options_t *options)
 {
     self->profile = verl_spy_profile(options, NAME, self->directory, sizeof self->directory, &self->live);
-    if (!self->profile)
+    if (!self->profile || (self->window > 0 && s_take_window(self, options)))
         return 1;
     if (verl_diagnose(self->profile, self->found)) {
         fprintf(stderr, NAME ": %s has no batch behind it yet: nothing can be said\n",
                 verl_spy_text(self->profile, "run"));
         return 1;
     }
-    s_read_steps(self);
+    s_pace(self);
     if (options->json)
         return verl_spy_print_json(s_json(self));
     s_head(self);
@@ -297,25 +332,40 @@ s_report(report_t *self, const verl_spy_options_t *options)
     return verl_spy_print(&self->text);
 }
 
+// Returns -1 to go on, else the exit code.
+static int
+s_parse(int argc, char **argv, report_t *self)
+{
+    for (int i = 1; i < argc; i++) {
+        bool missing = false;
+        const char *value, *word = argv[i];
+        char *end;
+        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+            return s_help();
+        if (!(value = verl_spy_value(argc, argv, &i, "--seconds", &missing)))
+            return missing ? verl_spy_usage(NAME, "%s needs a value", word)
+                           : verl_spy_usage(NAME, "'%s' is not understood", word);
+        self->window = strtod(value, &end);
+        if (end == value || *end || !(self->window > 0 && self->window <= 86400))
+            return verl_spy_usage(NAME, "--seconds is a number above 0, at most 86400, not '%s'", value);
+    }
+    return -1;
+}
+
 int
 verl_spy_report(int argc, char **argv, const verl_spy_options_t *options)
 {
-    if (argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0))
-        return s_help();
-    if (argc > 1)
-        return verl_spy_usage(NAME, "'%s' is not understood", argv[1]);
     report_t *self = calloc(1, sizeof *self);
-    if (self)
-        self->found = calloc(1, sizeof *self->found);
     int code = 1;
-    if (self && self->found) {
+    if (self && (self->found = calloc(1, sizeof *self->found))) {
         self->unicode = verl_spy_unicode();
-        code = s_report(self, options);
+        code = s_parse(argc, argv, self);
+        if (code < 0)
+            code = s_report(self, options);
         json_decref(self->profile);
         verl_buffer_done(&self->text);
-    }
-    if (self)
         free(self->found);
+    }
     free(self);
     return code;
 }

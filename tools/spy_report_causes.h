@@ -43,6 +43,9 @@ typedef struct verl_diagnosis {
     double       faster;                    // the run, if that stage took half the time
 } verl_diagnosis_t;
 
+// Makes of a profile one of what happened since an earlier one of the same run: times, bytes, loads and shares.
+void verl_profile_narrow(json_t *profile, const json_t *before);
+
 // -1: not a profile, or one of a run that did nothing yet.
 int verl_diagnose(const json_t *profile, verl_diagnosis_t *ret);
 #endif

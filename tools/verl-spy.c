@@ -17,7 +17,7 @@ static const verl_spy_command_t s_commands[] = {
     { "batch", verl_spy_batch, "N", "one batch's way through the stages, and what it waits for" },
     { "graph", verl_spy_graph, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
     { "timeline", verl_spy_timeline, "FILE [--seconds S]", "some seconds of a run for a viewer of timelines (Perfetto)" },
-    { "report", verl_spy_report, "", "where the time goes, what holds the run up, what would help" },
+    { "report", verl_spy_report, "[--seconds S]", "where the time goes, what holds the run up, what would help" },
     { "record", verl_spy_record, "FILE [FILTER…]", "keep messages in a file" },
     { "replay", verl_spy_replay, "FILE [--to ACTOR]", "show a recording, or feed it to one actor" },
     { NULL, NULL, NULL, NULL },

@@ -301,6 +301,32 @@ Test(report, speaks_of_a_run_that_lives)
     run_cut(&run);
 }
 
+// A stage that was slow at first: over the whole run it holds everything up, and now it does not.
+Test(report, of_a_window_forgets_what_was_before)
+{
+    run_t run;
+    char command[400];
+    run_start(
+        &run,
+        "[run]\nname = \"cured\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 60\n[stage.b]\nkind = "
+        "\"synthetic\"\nbusy_ms = 6\ndepends_on = [\"a\"]\nreads = [\"id\"]\n",
+        "");
+    run_until_steps(&run, 30);
+    snprintf(command, sizeof command, "cd %s && %s/bin/verl-inject --run run set stage.a.busy_ms=1 >/dev/null 2>&1",
+             run.folder, VERL_BINARY_DIR);
+    cr_assert_eq(system(command), 0);
+    run_until_steps(&run, 60);
+    json_t *window = show_json(&run, "report --run run --seconds 1 --json");
+    cr_expect_str_eq(text(json_object_get(window, "bottleneck"), "stage"), "b");
+    cr_expect_lt(number(window, "seconds"), 30);
+    cr_expect_lt(number(json_object_get(named(window, "stages", "a"), "seconds"), "busy"), 30 * 0.06);
+    json_decref(window);
+    shown_t shown = show(&run, "report --seconds 0 --run run");
+    cr_expect_eq(shown.code, 2);
+    shown_done(&shown);
+    run_cut(&run);
+}
+
 Test(report, says_what_is_wrong_where_there_is_nothing_to_report)
 {
     run_t run;
