@@ -1,7 +1,7 @@
 // tap.h: where an actor lets its messages be seen: copies for those who follow, nothing for nobody.
 //
 // A follower binds a ROUTER of its own and gives credit: so many records and bytes. The threads that send put copies of
-// what passes its filter into a buffer; a thread of the tap, which is there only while somebody follows, hands them on.
+// what passes its filter into a buffer; a thread of the tap, which begins with the first follower, hands them on.
 // Without credit a copy is not even made, only counted. Invariants: the actor never waits for a follower; what waits for
 // one is bounded by its credit; counts are exact and cumulative, and travel with each frame and, where no record goes,
 // in frames without any (which use up a record's credit each), so that a follower that stood still is told its loss.
