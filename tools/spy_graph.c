@@ -33,6 +33,10 @@ verl_graph_brings(const json_t *edge, char *text, size_t size)
     const json_t *columns = verl_spy_list(edge, "columns");
     size_t length = 0;
     text[0] = 0;
+    if (verl_spy_flag(edge, "in_place")) {
+        snprintf(text, size, "weights, in place");
+        return text;
+    }
     if (verl_spy_flag(edge, "weights")) {
         snprintf(text, size, "weights, staleness %.0f", verl_spy_number(edge, "staleness"));
         return text;
@@ -44,6 +48,20 @@ verl_graph_brings(const json_t *edge, char *text, size_t size)
     if (length == 0)
         snprintf(text, size, verl_spy_flag(edge, "map") ? "rows" : "done");
     return text;
+}
+
+void
+verl_graph_add_in_place(json_t *plan)
+{
+    const json_t *stages = verl_spy_list(plan, "stages");
+    for (size_t i = 0; i < json_array_size(stages); i++) {
+        const json_t *stage = json_array_get(stages, i);
+        const char *writer = verl_spy_text(stage, "in_place_of");
+        if (verl_spy_named(stages, writer))
+            json_array_append_new(verl_spy_list(plan, "edges"),
+                                  json_pack("{s:s, s:s, s:b, s:b}", "maker", writer, "reader",
+                                            verl_spy_text(stage, "name"), "weights", 1, "in_place", 1));
+    }
 }
 
 const char *
@@ -187,7 +205,7 @@ s_graph(const verl_spy_options_t *options, form_t form, bool rates)
         if (status)
             json_object_set(plan, "status", status);
         code = verl_spy_print_json(json_incref(plan));
-    } else if (code == 0 && form(&text, plan, status)) {
+    } else if (code == 0 && (verl_graph_add_in_place(plan), form(&text, plan, status))) {
         fprintf(stderr, NAME ": the run's answer is not a plan\n");
         verl_buffer_done(&text);
         code = 1;

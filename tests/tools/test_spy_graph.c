@@ -151,6 +151,20 @@ Test(graph, dot_and_mermaid_quote_what_they_must)
     json_decref(plan);
 }
 
+Test(graph, weights_in_place_are_drawn_like_those_that_are_published)
+{
+    json_t *plan =
+        s_plan("[{\"name\": \"generate\", \"in_place_of\": \"update\"}, {\"name\": \"update\", \"in_place_of\": null}]",
+               "[{\"maker\": \"generate\", \"reader\": \"update\", \"columns\": [\"x\"]}]");
+    verl_graph_add_in_place(plan);
+    char *dot = s_text(verl_graph_dot, plan), *svg = s_text(verl_graph_svg, plan);
+    cr_expect(strstr(dot, "s1 -> s0 [label=\"weights, in place\", style=dashed"), "%s", dot);
+    cr_expect(strstr(svg, "class=\"weights\"") && s_check_xml(svg) > 10);
+    free(dot);
+    free(svg);
+    json_decref(plan);
+}
+
 Test(graph, writes_each_form_of_a_live_run)
 {
     run_t run;
