@@ -4,7 +4,7 @@
 
 #define SWAPS   (SANITIZED ? 20 : 100)
 #define AROUND  50                          // batches on either side of a cut whose pauses are the swap's
-#define GAP_MS  20
+#define GAP_MS  20                          // of a swap, beyond what the machine makes of as many batches anyhow
 
 typedef struct pauses {
     int64_t count;
@@ -28,20 +28,33 @@ s_compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// The longest pause around each cut, sorted.
-static void
+// Milliseconds of the longest pause around a batch.
+static double
+s_longest(const pauses_t *pauses, long long batch)
+{
+    double longest = 0;
+    for (int64_t k = batch - AROUND; k <= batch + AROUND; k++)
+        if (k > 0 && k < pauses->count && pauses->seconds[k] * 1000 > longest)
+            longest = pauses->seconds[k] * 1000;
+    return longest;
+}
+
+// The longest pause around each cut, sorted; returns the median of those around batches where nothing is swapped.
+static double
 s_gaps(const run_t *run, const long long *cuts, double *gaps)
 {
+    double quiet[SWAPS + 1];
+    int count = 0;
     pauses_t pauses = { 0 };
     s_lines(run, "metrics.jsonl", s_see_pause, &pauses);
-    for (int i = 0; i < SWAPS; i++) {
-        gaps[i] = 0;
-        for (int64_t k = cuts[i] - AROUND; k <= cuts[i] + AROUND; k++)
-            if (k > 0 && k < pauses.count && pauses.seconds[k] * 1000 > gaps[i])
-                gaps[i] = pauses.seconds[k] * 1000;
-    }
+    for (int i = 0; i < SWAPS; i++)
+        gaps[i] = s_longest(&pauses, cuts[i]);
+    for (long long k = AROUND; k < cuts[0] - 2 * AROUND && count <= SWAPS; k += 2 * AROUND)
+        quiet[count++] = s_longest(&pauses, k);
     free(pauses.seconds);
     qsort(gaps, (size_t) SWAPS, sizeof *gaps, s_compare);
+    qsort(quiet, (size_t) count, sizeof *quiet, s_compare);
+    return quiet[count / 2];
 }
 
 static void
@@ -67,7 +80,7 @@ Test(inject_swap, a_hundred_swaps_at_the_highest_rate_lose_nothing_and_touch_nob
     double gaps[SWAPS];
     run_start(&run, CHAIN(FOREVER, "", "", ""), "");
     s_await(&run);
-    s_until_done(&run, 100);
+    s_until_done(&run, 2000);               // undisturbed, to compare with
     json_int_t src = s_actor(&run, "src", "incarnation"), rec = s_actor(&run, "rec", "incarnation");
     json_int_t last = s_actor(&run, "mid", "incarnation");
     int64_t began = verl_now();
@@ -85,10 +98,11 @@ Test(inject_swap, a_hundred_swaps_at_the_highest_rate_lose_nothing_and_touch_nob
     cr_assert_geq(s_actor(&run, "mid", "incarnation"), last + SWAPS);
     s_interrupt(&run);
     int64_t batches = s_each_once(&run);
-    s_gaps(&run, cuts, gaps);
-    printf("%d swaps in %.1f s, %lld batches; longest pause of a swap: median %.1f ms, nine of ten %.1f ms, most %.1f ms\n",
-           SWAPS, seconds, (long long) batches, gaps[SWAPS / 2], gaps[SWAPS * 9 / 10], gaps[SWAPS - 1]);
-    cr_assert(SANITIZED || gaps[SWAPS / 2] <= GAP_MS, "the median pause is %.1f ms", gaps[SWAPS / 2]);
+    double quiet = s_gaps(&run, cuts, gaps), median = gaps[SWAPS / 2];
+    printf("%d swaps in %.1f s, %lld batches; longest pause of a swap: median %.1f ms, nine of ten %.1f ms, most %.1f ms; "
+           "without a swap: median %.1f ms\n",
+           SWAPS, seconds, (long long) batches, median, gaps[SWAPS * 9 / 10], gaps[SWAPS - 1], quiet);
+    cr_assert(SANITIZED || median <= GAP_MS + quiet, "the median pause is %.1f ms", median);
     s_same_as_undisturbed(&run, batches);
     run_done(&run);
 }
