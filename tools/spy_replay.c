@@ -117,7 +117,7 @@ s_parse(int argc, char **argv, replay_t *replay)
 static void
 s_pace(replay_t *replay, int64_t t)
 {
-    if (!replay->speed)
+    if (replay->speed <= 0)
         return;
     if (!replay->begun_at) {
         replay->begun_at = verl_now();
