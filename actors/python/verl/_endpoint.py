@@ -22,6 +22,7 @@ from ._wire import (CONTROL, DATA, DIRECTOR, PING, PONG, REPORT, STATUS, Malform
 MS = 1_000_000
 FRAME_BYTES = 8 * 1024
 LAZY_NS = 2 * MS  # what changed is told after so long at most
+COMPANY_NS = MS  # what is made waits so long for company while more is ready
 IDLE_MS = 500  # longest sleep of the mailbox thread
 RESEND_NS = 2000 * MS
 RESEND_MAX_NS = 10000 * MS
@@ -189,6 +190,7 @@ class Endpoint:
         self.on_sent = on_sent  # a status or a pong: for those who follow
         self.peers: Dict[int, Peer] = {}
         self.untold_since = 0  # when something began to be untold; 0: nothing is
+        self.unsent_since = 0  # when the oldest message was made that is not handed to its socket; 0: none
         self.context: "zmq.Context[Any]" = zmq.Context()
         self.context.set(zmq.MAX_SOCKETS, 16384)
         self.router = self.context.socket(zmq.ROUTER)
@@ -270,7 +272,12 @@ class Endpoint:
             if told:
                 peer.flush()
 
+    def note_unsent(self, now: int) -> None:
+        if not self.unsent_since:
+            self.unsent_since = now
+
     def flush(self) -> None:
+        self.unsent_since = 0
         for peer in self.peers.values():
             peer.flush()
 
@@ -376,7 +383,9 @@ class Endpoint:
                 self.acknowledge()
                 self.flush()
             wait = 0 if frames == FRAMES_A_STEP else self._resend(now)
-            if self.untold_since:
+            if self.unsent_since and now - self.unsent_since >= COMPANY_NS:
+                self.flush()
+            if self.untold_since or self.unsent_since:
                 wait = min(wait, LAZY_NS // MS)
             if most >= 0:
                 wait = min(wait, most)

@@ -17,7 +17,7 @@ from typing import Any, Dict, List, Optional, Tuple
 from . import _version
 from ._arena import Arena, ArenaError
 from ._batch import Made, unpack_batch
-from ._endpoint import CONTROL, DIRECTOR, LAZY_NS, MS, REPORT, Endpoint, Inbound, Kept, Outbound
+from ._endpoint import COMPANY_NS, CONTROL, DIRECTOR, LAZY_NS, MS, REPORT, Endpoint, Inbound, Kept, Outbound
 from ._plan import Plan
 from ._program import Program
 from ._seat import WORKER, Ack, EdgeIn, EdgeOut, Output, Seat, Unit, View
@@ -28,9 +28,8 @@ from ._world import World
 
 CONTROL_WINDOW = 4096
 TINY_NS = MS // 2  # a handler that takes longer is not begun with anything untold or unsent
-COMPANY_NS = MS  # what is made waits so long for company while more is ready
 NONE, PREPARE, SAVE = -1, -2, -3  # what the worker does beside stages
-SWITCH = 2e-4  # seconds after which a thread that computes lets the other have the interpreter
+SWITCH = 1e-3  # seconds after which a thread that computes lets the other have the interpreter
 GRACE = 1.0  # seconds that a handler has to give up
 Bodies = List[Tuple[EdgeOut, bytes]]
 
@@ -74,7 +73,6 @@ class Host:
         self.in_handler = False
         self.last_run = 0
         self.idle_since = 0
-        self.unsent_since = 0  # when the oldest message that is not handed to its socket was made; 0: none
         self.saves: List[Tuple[int, str]] = []  # ordered: (that many batches done, where)
         self.save_every = self.save_next = 0  # checkpoints of its own accord, at batches that the table says; 0: none
         self.restore_from: Optional[Tuple[str, int]] = None
@@ -320,7 +318,7 @@ class Host:
         if function is None:
             return None
         self.task, self.task_batch, self.task_since = task, batch, now_ns()
-        self._hand_over(self.task_since, True)
+        self._tell(self.task_since, True)
         self.lock.release()
         failure = None
         try:
@@ -444,7 +442,7 @@ class Host:
     def _turn(self, seat: Seat) -> None:
         """One batch, or one part of it, through the handler and out."""
         begin = now_ns()
-        self._hand_over(begin, self.last_run > TINY_NS)
+        self._tell(begin, self.last_run > TINY_NS)
         if seat.ack is None:
             seat.ack = Ack(seat, seat.next)
             seat.acks.append(seat.ack)
@@ -494,20 +492,17 @@ class Host:
             self.running = None
         self.idle_since = now_ns()
         self.last_run = self.idle_since - begin
-        if not self.unsent_since:
-            self.unsent_since = self.idle_since
+        self.endpoint.note_unsent(self.idle_since)
 
-    def _hand_over(self, now: int, at_once: bool) -> None:
-        """Nothing is left unsent or untold for long, nor while a handler runs that may take long."""
+    def _tell(self, now: int, at_once: bool) -> None:
+        """Nothing is left untold or unsent for long, nor while a handler runs that may take long."""
         if self.endpoint.untold_since and (at_once or now - self.endpoint.untold_since > LAZY_NS):
             self.endpoint.acknowledge()
-        if self.unsent_since and (at_once or now - self.unsent_since > COMPANY_NS):
-            self.unsent_since = 0
+        if self.endpoint.unsent_since and (at_once or now - self.endpoint.unsent_since > COMPANY_NS):
             self.endpoint.flush()
 
     def _wait(self) -> None:
-        if self.unsent_since:
-            self.unsent_since = 0
+        if self.endpoint.unsent_since:
             self.endpoint.flush()
         if not self.endpoint.untold_since:
             self.changed.wait()
