@@ -136,7 +136,10 @@ s_starting(const char *directory)
 {
     char text[64];
     struct stat status;
-    return s_read(directory, "lock", text, sizeof text, &status) == 0 && atoi(text) > 0 && kill(atoi(text), 0) == 0;
+    if (s_read(directory, "lock", text, sizeof text, &status))
+        return false;
+    long pid = strtol(text, NULL, 10);
+    return pid > 0 && pid <= INT_MAX && kill((pid_t) pid, 0) == 0;
 }
 
 static int
@@ -227,7 +230,7 @@ s_of_processes(verl_found_t *best)
 {
     DIR *entries = opendir("/proc");
     for (struct dirent *entry; entries && (entry = readdir(entries));)
-        if (atoi(entry->d_name) > 0 && s_is_verl_run(entry->d_name))
+        if (strtol(entry->d_name, NULL, 10) > 0 && s_is_verl_run(entry->d_name))
             s_of_process(best, entry->d_name);
     if (entries)
         closedir(entries);

@@ -441,7 +441,7 @@ Test(control, a_client_notices_within_a_second_that_its_run_was_killed)
     char byte;
     cr_assert(pipe(ready) == 0);
     server.lock_fd = -1;
-    strcpy(server.directory, "/tmp/verl-test-XXXXXX");
+    snprintf(server.directory, sizeof server.directory, "/tmp/verl-test-XXXXXX");
     cr_assert(mkdtemp(server.directory));
     pid_t child = fork();
     if (child == 0) {
@@ -449,7 +449,7 @@ Test(control, a_client_notices_within_a_second_that_its_run_was_killed)
         s_directory(&own);
         rmdir(server.directory);
         rename(own.directory, server.directory);
-        strcpy(own.directory, server.directory);
+        memcpy(own.directory, server.directory, sizeof own.directory);
         s_open(&own);
         cr_assert(write(ready[1], "x", 1) == 1);
         s_serve(&own);
@@ -546,7 +546,7 @@ Test(control, where_none_is_named_the_newest_of_the_runs_here_is_meant)
     for (int i = 0; i < 2; i++) {
         snprintf(to, sizeof to, "%s/runs/%d", here, i);
         cr_assert(rename(servers[i].directory, to) == 0);
-        strcpy(servers[i].directory, to);
+        memcpy(servers[i].directory, to, sizeof to);
     }
     verl_client_t *client = verl_client_open(NULL, false, &error);
     cr_assert(client, "%s", error.text);
