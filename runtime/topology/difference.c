@@ -68,7 +68,8 @@ static verl_state_fate_t
 s_state(const verl_plan_actor_t *before, const verl_plan_actor_t *after)
 {
     const verl_kind_t *kind = after->kind;
-    if (!kind || (!kind->keeps_state && !kind->snapshot))
+    bool elsewhere = kind && kind->start && !kind->snapshot;    // such as in a file, with which a successor goes on
+    if (!kind || elsewhere || (!kind->keeps_state && !kind->snapshot))
         return VERL_STATE_NONE;
     return kind->snapshot && kind->restore && strcmp(before->kind_name, after->kind_name) == 0 ? VERL_STATE_HANDED
                                                                                              : VERL_STATE_FRESH;
