@@ -239,6 +239,10 @@ s_script(const char *run_directory, const char *file, int guard_fd)
     int rc = verl_script_open(&self, run_directory, &error);
     rc = rc == 0 ? verl_script_journal_open(&self, &error) : rc;
     rc = rc == 0 ? s_run(&self, &error) : rc;
+    if (self.ending && !self.ended && rc != 0) {
+        verl_script_say(&self, error.text);
+        self.ended = true;
+    }
     bool interrupted = self.interrupted, ended = self.ended;
     self.interrupted = false; // a second signal ends the taking back
     verl_script_take_all_back(&self);

@@ -53,6 +53,7 @@ typedef struct script {
     int              signal_fd;
     bool             interrupted;           // by a signal
     bool             ended;                 // the run has
+    bool             ending;                // it takes no more changes
     int64_t          signal_heard;          // ns: when a signal was last
     char             names[4200];           // the file that names the run's sockets …
     struct stat      names_as;              // … as it was when they were opened

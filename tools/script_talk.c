@@ -2,6 +2,7 @@
 // kept for later; a signal, or the end of the run, ends every wait.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@
 #include "runtime/control/names.h"
 #include "tools/script_impl.h"
 
-#define S_LINES_MOST  100000 // steps that wait to be looked at
-#define S_LOOK_MS     250    // between two looks whether the run has moved
-#define S_HOLD_TRIES  12
-#define S_START_TRIES 15 // of two seconds: for a run that is just starting
+#define S_LINES_MOST 100000 // steps that wait to be looked at
+#define S_LOOK_MS    250    // between two looks whether the run has moved
+#define S_HOLD_TRIES 12
+#define S_START_NS   (30 * VERL_S) // for a run that is just starting, and brought this script up
 
 // Steps that were told; the client's own end where the run's is.
 static void
@@ -77,13 +78,16 @@ s_subscribe(script_t *self, verl_error_t *error)
     return answer && !refusal ? 0 : -1;
 }
 
-// A named run may be one that is only just starting, and brought this script up.
+// The run's own script may be there before the run's sockets are, and find those of an earlier life.
 static verl_client_t *
-s_open(const char *run_directory, bool change, verl_error_t *error)
+s_open(const script_t *self, const char *run_directory, bool change, verl_error_t *error)
 {
-    verl_client_t *client = NULL;
     verl_error_t why = { "" };
-    for (int i = 0; !client && i < (run_directory && getenv("VERL_SCRIPT_OF_RUN") ? S_START_TRIES : 1); i++) {
+    verl_client_t *client = verl_client_open(run_directory, change, &why);
+    for (int64_t since = verl_now(); !client && self->own && verl_now() - since < S_START_NS;) {
+        struct pollfd signal = { .fd = self->signal_fd, .events = POLLIN };
+        if (poll(&signal, 1, 50) != 0)
+            break;
         why.text[0] = '\0';
         client = verl_client_open(run_directory, change, &why);
     }
@@ -97,14 +101,14 @@ static int
 s_connect(script_t *self, const char *run_directory, verl_error_t *error)
 {
     self->watch = NULL;
-    self->change = s_open(run_directory, true, error);
+    self->change = s_open(self, run_directory, true, error);
     if (!self->change)
         return -1;
     snprintf(self->names, sizeof self->names, "%s/" VERL_CONTROL_FILE, verl_client_directory(self->change));
     if (stat(self->names, &self->names_as) != 0)
         verl_error_errno(error, "cannot read '%s'", self->names);
     else
-        self->watch = s_open(verl_client_directory(self->change), false, error);
+        self->watch = s_open(self, verl_client_directory(self->change), false, error);
     if (self->watch && s_subscribe(self, error) == 0)
         return 0;
     verl_client_close(&self->watch);
@@ -144,6 +148,8 @@ s_follow(script_t *self)
     for (const script_branch_t *branch = self->branches; branch; branch = branch->next)
         if (!branch->over)
             verl_script_hold(self, branch->until, &error);
+    if (self->at >= 0)
+        verl_script_hold(self, self->at, &error);
     verl_script_ready(self, &error);
     self->following = false;
 }
@@ -158,31 +164,33 @@ verl_script_wait(script_t *self)
         s_follow(self);
 }
 
-json_t *
-verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
+static bool
+s_begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+// The answer to a request, which is borrowed; NULL with why. *ret_again: the run goes back to a checkpoint, and knows
+// nothing of the question.
+static json_t *
+s_ask(script_t *self, json_t *request, bool first, bool *ret_again, verl_error_t *error)
 {
     verl_error_t why = { "" };
-    if (!self->following && !self->ended && s_moved(self))
-        s_follow(self);
-    json_t *answer = verl_client_ask(self->change, request, 0, &why);
-    for (;;) {
-        if (answer && (first || !verl_client_more(answer)))
-            break;
+    json_t *answer = verl_client_ask(self->change, json_incref(request), 0, &why);
+    while (!answer || (!first && verl_client_more(answer))) {
+        bool nothing = !answer;
         json_decref(answer);
-        if (!answer && verl_client_why(self->change) != VERL_CLIENT_LATE) {
+        if (nothing && verl_client_why(self->change) != VERL_CLIENT_LATE) {
             self->ended = self->ended || verl_client_why(self->change) == VERL_CLIENT_ENDED;
             verl_error_set(error, "%s", why.text);
             return NULL;
         }
-        if (!answer && self->interrupted) {
-            verl_error_set(error, "interrupted");
+        *ret_again = nothing && s_moved(self);
+        if (*ret_again || (nothing && self->interrupted)) {
+            verl_error_set(error, *ret_again ? "the run went back to a checkpoint" : "interrupted");
             return NULL;
         }
-        if (!answer && s_moved(self)) {
-            verl_error_set(error, "the run went back to a checkpoint before it answered");
-            return NULL;
-        }
-        if (!answer)
+        if (nothing)
             s_poll(self, true);
         why.text[0] = '\0';
         answer = verl_client_next(self->change, 0, &why);
@@ -190,9 +198,33 @@ verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error
     const char *refusal = verl_client_refusal(answer);
     if (!refusal)
         return answer;
+    *ret_again = s_begins(refusal, "the run goes back");
+    // a run that is at its end takes no more changes: nothing is wrong with the script
+    self->ending =
+        self->ending || s_begins(refusal, "the run is ending") || s_begins(refusal, "the run ends with batch");
     verl_error_set(error, "%s", refusal);
     json_decref(answer);
     return NULL;
+}
+
+json_t *
+verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error)
+{
+    json_t *answer = NULL;
+    for (bool again = true; again && !answer;) {
+        verl_error_t why = { "" };
+        if (!self->following && !self->ended && s_moved(self))
+            s_follow(self);
+        again = false;
+        answer = s_ask(self, request, first, &again, &why);
+        again = again && !self->following && !self->ended && !self->interrupted;
+        if (again && !s_moved(self))
+            s_poll(self, true);
+        else if (!answer && !again)
+            verl_error_set(error, "%s", why.text);
+    }
+    json_decref(request);
+    return answer;
 }
 
 int
@@ -277,9 +309,12 @@ verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_re
     int chosen = s_choose(self, change, &fragment, error);
     if (chosen <= 0)
         return chosen;
-    json_t *answer = verl_script_ask(self, s_request(self, change, fragment, false), false, error);
+    verl_error_t why = { "" };
+    json_t *answer = verl_script_ask(self, s_request(self, change, fragment, false), false, &why);
+    if (!answer && s_begins(why.text, "nothing would change"))
+        return 0; // the run went back, and has made it again itself
     if (!answer)
-        return -1;
+        return verl_error_set(error, "%s", why.text);
     *ret_revision = json_integer_value(json_object_get(answer, "revision"));
     *ret_first = json_integer_value(json_object_get(answer, "first"));
     json_decref(answer);

@@ -165,6 +165,16 @@ Test(script_run, a_mistake_in_a_change_names_its_line_and_touches_nothing)
     run_done(&run);
 }
 
+Test(script_run, a_change_that_comes_too_late_is_no_fault_of_the_script)
+{
+    run_t run;
+    s_own(&run, S_ACTOR S_SCRIPT("when('step >= 39', function(run) run:apply" S_GAIN("2") " end)\nat_step(40, print)"),
+          "1111111111111111111111111111111111111111");
+    cr_assert(!run_said(&run, "failed"), "%s", run.said);
+    s_logged(&run, "script.lua:1: the run ");
+    run_done(&run);
+}
+
 Test(script_run, a_script_that_never_is_ready_does_not_hold_the_run)
 {
     run_t run;
