@@ -1,5 +1,6 @@
-// What it costs to be followed: the processor time that a traced message takes its sender, beside what was promised; and
-// that of a whole run of 10,000 messages a second, followed by verl-spy, beside the same run alone.
+// What it costs to be followed: the processor time that a message takes its sender, with nobody there, traced, and for a
+// follower that has stopped, beside what was promised; and that of a whole run of many messages a second, followed by
+// verl-spy, beside the same run alone.
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +20,9 @@
 #define TURNS      7
 #define MESSAGES   2000                     // a turn; fewer than a follower may take at a time
 #define BODY       200                      // bytes: a batch of small columns
-#define PROMISED   500.0                    // ns
+#define ASKED      10000000                 // times whether anybody follows
+#define PROMISED   500.0                    // ns; and with nobody there …
+#define BRANCH     1.0
 #define PAIRS      5
 #define SPY_WAIT_S 10
 
@@ -89,13 +92,26 @@ s_turn(verl_tap_t *tap)
     return (s_thread_ns() - begin) / MESSAGES;
 }
 
+// What every message costs, followed or not.
+static double
+s_ask(const verl_tap_t *tap)
+{
+    volatile int on = 0;
+    double begin = s_thread_ns();
+    for (int i = 0; i < ASKED; i++)
+        if (verl_tap_on(tap))
+            on++;
+    return (s_thread_ns() - begin) / ASKED;
+}
+
 static int
-s_follow(verl_tap_t *tap, const char *address, verl_error_t *error)
+s_follow(verl_tap_t *tap, const char *address, uint64_t records, verl_error_t *error)
 {
     verl_buffer_t order = { 0 };
     verl_filter_t filter;
     verl_reader_t reader;
     verl_filter_init(&filter);
+    filter.records = records ? records : filter.records;
     verl_pack_int(&order, 1);
     verl_pack_cstr(&order, address);
     verl_filter_write(&order, &filter);
@@ -110,30 +126,38 @@ s_message(verl_bench_run_t *run, verl_error_t *error)
 {
     void *zmq = zmq_ctx_new();
     follower_t follower = { .router = zmq_socket(zmq, ZMQ_ROUTER) };
-    char address[100];
+    char address[100], silent[110];
     double ns[TURNS];
     pthread_t thread;
     int none = 0;
     snprintf(address, sizeof address, "ipc://@verl-%u-bench-%d", (unsigned) getuid(), (int) getpid());
+    snprintf(silent, sizeof silent, "%s-silent", address);      // nobody is there
     zmq_setsockopt(follower.router, ZMQ_LINGER, &none, sizeof none);
     if (zmq_bind(follower.router, address) || pthread_create(&thread, NULL, s_take, &follower))
         return verl_error_set(error, "cannot bind %s", address);
-    verl_tap_t *tap = verl_tap_new(zmq, "maker#2", error);
-    int failed = !tap || s_follow(tap, address, error);
+    verl_tap_t *tap = verl_tap_new(zmq, "maker#2", error), *stopped = verl_tap_new(zmq, "maker#3", error);
+    double nobody = tap ? s_ask(tap) : 0, without = 0;
+    int failed = !tap || !stopped || s_follow(tap, address, 0, error) || s_follow(stopped, silent, 1, error);
     for (int i = 0; !failed && i < TURNS; i++) {
         ns[i] = s_turn(tap);
         for (int64_t limit = verl_now() + 10 * VERL_S; atomic_load(&follower.came) < (i + 1) * MESSAGES;)
             if (verl_now() > limit && (failed = verl_error_set(error, "the follower did not get all within 10 s")))
                 break;
     }
+    for (int i = 0; !failed && i < TURNS; i++)
+        without = s_turn(stopped);          // the credit of the first turn is used up
     verl_tap_destroy(&tap);
+    verl_tap_destroy(&stopped);
     atomic_store(&follower.ends, true);
     pthread_join(thread, NULL);
     zmq_close(follower.router);
     zmq_ctx_term(zmq);
-    if (!failed)
-        verl_bench_report(run, "message", verl_bench_median(ns, TURNS), "ns", "of its sender, as promised", PROMISED);
-    return failed;
+    if (failed)
+        return -1;
+    verl_bench_report(run, "nobody", nobody, "ns", "a branch", BRANCH);
+    verl_bench_report(run, "message", verl_bench_median(ns, TURNS), "ns", "of its sender, as promised", PROMISED);
+    verl_bench_report(run, "stopped", without, "ns", "the same", PROMISED);
+    return 0;
 }
 
 // --- a whole run --------------------------------------------------------------------------------------------------
