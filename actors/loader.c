@@ -11,7 +11,6 @@
 #include "actors/data/random.h"
 #include "actors/data/sampler.h"
 #include "actors/kit/prompt.h"
-#include "runtime/base/clock.h"
 
 #define LONGEST_NAME 255                    // of a field
 #define LOOK_BYTES (8 << 20)                // data sets up to this size are read whole before a start
@@ -230,7 +229,7 @@ s_prepare(verl_stage_t *stage)
 {
     loader_t *self = verl_stage_state(stage);
     char error[1024];
-    int64_t begin = verl_now();
+    double begin = verl_clock();
     self->data = verl_jsonl_open(self->files.items, (size_t) self->files.count, error, sizeof error);
     if (!self->data)
         return verl_fail(stage, "%s", error);
@@ -239,7 +238,7 @@ s_prepare(verl_stage_t *stage)
          verl_tokenizer_load(self->prompter.tokenizer, error, sizeof error) != 0))
         return verl_fail(stage, "%s", error);
     verl_loaded(stage, self->tokenizer && *self->tokenizer ? "records and tokenizer" : "records",
-                (double) (verl_now() - begin) / 1e9);
+                verl_clock() - begin);
     return 0;
 }
 

@@ -14,7 +14,7 @@
 #include <sys/file.h>
 #include <verl.h>
 
-#define PATIENCE 60                         // seconds for a predecessor to finish with the file
+#define PATIENCE 2                          // seconds for whoever has the file and is no predecessor
 
 typedef struct book {                       // what one stage writes
     struct book *next;
@@ -170,14 +170,44 @@ s_end_of_earlier(FILE *file, int64_t first)
     return end;
 }
 
-// A predecessor whose last batches are under way lets go when they are done.
+// The name of the actor that a process hosts ("verl-actor NAME#INCARNATION …"); "": none.
+static void
+s_actor_of(long pid, char *name, size_t size)
+{
+    char path[64], line[1024] = "";
+    snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    const char *label = got > 0 ? line + strlen(line) + 1 : line;
+    const char *hash = label < line + got ? strchr(label, '#') : NULL;
+    snprintf(name, size, "%.*s", hash ? (int) (hash - label) : 0, label);
+}
+
+// Whoever has the file is an earlier incarnation of this very actor.
+static bool
+s_is_predecessor(int fd)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    char mine[300], its[300];
+    if (fcntl(fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
+        return false;
+    s_actor_of(getpid(), mine, sizeof mine);
+    s_actor_of(lock.l_pid, its, sizeof its);
+    return *mine && strcmp(mine, its) == 0;
+}
+
+// Two locks: one that keeps others out, whoever they are, and one by which they see who it is. A predecessor whose last
+// batches are under way lets go when they are done.
 static int
 s_lock(verl_stage_t *stage, int fd)
 {
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
-        if (errno != EWOULDBLOCK || i >= PATIENCE * 100 || verl_sleep(stage, 0.01))
+        if (errno != EWOULDBLOCK || (i >= PATIENCE * 100 && !s_is_predecessor(fd)) || verl_sleep(stage, 0.01))
             return -1;
-    return 0;
+    return fcntl(fd, F_SETLK, &lock);
 }
 
 // Opens the file, cut before batch `first`.
@@ -260,6 +290,8 @@ s_record(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
     (void) out;
     const recorder_options_t *options = verl_stage_options(stage);
     int64_t batch = verl_batch_id(in);
+    if (!s_book(stage) && s_start(stage, batch) != 0)
+        return -1;
     FILE *file = s_book(stage)->file;
     for (int64_t row = 0; row < verl_batch_rows(in); row++) {
         fprintf(file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);

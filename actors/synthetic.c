@@ -11,7 +11,6 @@
 #include <unistd.h>
 #include <verl.h>
 #include "actors/data/random.h"
-#include "runtime/base/clock.h"
 
 enum { MODE_SLEEP, MODE_SPIN };
 enum { LOAD_ONCE, LOAD_BATCH };
@@ -47,16 +46,16 @@ static const verl_option_t s_options[] = {
     VERL_OPTIONS_END
 };
 
-#define S_STEP_NS 50000000                  // between two looks at whether the run is being stopped
+#define S_STEP 0.05                         // seconds between two looks at whether the run is being stopped
 
 static int
-s_spin(verl_stage_t *stage, int64_t end)
+s_spin(verl_stage_t *stage, double end)
 {
-    for (int64_t now = verl_now(), look = now + S_STEP_NS; now < end; now = verl_now())
+    for (double now = verl_clock(), look = now + S_STEP; now < end; now = verl_clock())
         if (now >= look) {
             if (verl_progress(stage, 0))
                 return -1;
-            look = now + S_STEP_NS;
+            look = now + S_STEP;
         }
     return 0;
 }
@@ -67,19 +66,19 @@ s_take(verl_stage_t *stage, const synthetic_t *self, double ms)
     if (ms <= 0)
         return 0;
     if (self->mode == MODE_SPIN)
-        return s_spin(stage, verl_now() + (int64_t) (ms * 1e6));
+        return s_spin(stage, verl_clock() + ms / 1e3);
     return verl_sleep(stage, ms / 1e3) ? -1 : 0;
 }
 
 static int
 s_load(verl_stage_t *stage, const synthetic_t *self)
 {
-    int64_t begin = verl_now();
+    double begin = verl_clock();
     if (self->load_ms <= 0)
         return 0;
     if (s_take(stage, self, self->load_ms) != 0)
         return -1;
-    verl_loaded(stage, self->loads, (double) (verl_now() - begin) / 1e9);
+    verl_loaded(stage, self->loads, verl_clock() - begin);
     return 0;
 }
 
@@ -152,7 +151,8 @@ static int
 s_copy(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, const char *name)
 {
     const verl_column_t *column = verl_batch_column(in, name);
-    int64_t begin = verl_now(), rows = verl_batch_rows(in);
+    int64_t rows = verl_batch_rows(in);
+    double begin = verl_clock();
     if (column->dtype != VERL_U8)
         return verl_fail(stage, "copies names the column %s, which is of %s: one of u8 would be right", name,
                          verl_dtype_name(column->dtype));
@@ -165,7 +165,7 @@ s_copy(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, const cha
         copy += lengths[row];
     }
     free(lengths);
-    verl_moved(stage, (double) (verl_now() - begin) / 1e9);
+    verl_moved(stage, verl_clock() - begin);
     return copy ? 0 : -1;
 }
 

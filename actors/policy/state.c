@@ -3,7 +3,6 @@
 #include <string.h>
 #include "actors/lm/load.h"
 #include "actors/policy/policy.h"
-#include "runtime/base/clock.h"
 
 const char *
 verl_policy_tokenizer_path(const verl_policy_t *self)
@@ -25,7 +24,7 @@ verl_policy_load(verl_stage_t *stage, verl_policy_t *self, const char *path)
 {
     char error[1024];
     const verl_lm_layout_t *layout = verl_lm_layout(self->lm);
-    int64_t begin = verl_now();
+    double begin = verl_clock();
     if (!self->params)
         self->params = s_new_vector(layout->total);
     if (!self->params)
@@ -34,7 +33,7 @@ verl_policy_load(verl_stage_t *stage, verl_policy_t *self, const char *path)
         return verl_fail(stage, "%s", error);
     if (verl_lm_set_params(self->lm, self->params) != 0)
         return verl_fail(stage, "no memory for the rounded parameters of '%s'", path);
-    verl_loaded(stage, "weights", (double) (verl_now() - begin) / 1e9);
+    verl_loaded(stage, "weights", verl_clock() - begin);
     return 0;
 }
 

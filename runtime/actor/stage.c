@@ -141,6 +141,12 @@ verl_sample(verl_stage_t *stage, const char *prompt, const char *response, doubl
         stage->reporter.sample(stage->reporter.context, stage, prompt, response, score);
 }
 
+double
+verl_clock(void)
+{
+    return (double) verl_now() / 1e9;
+}
+
 void
 verl_loaded(verl_stage_t *stage, const char *what, double seconds)
 {

@@ -160,6 +160,9 @@ void verl_sample(verl_stage_t *stage, const char *prompt, const char *response, 
 // A line in the run's log.
 void verl_log(verl_stage_t *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Seconds of a clock that only goes forward, to measure with.
+double verl_clock(void);
+
 // For `verl-spy report`. The stage loaded something that it works with (a tokenizer, a table, a model) in so many seconds:
 // what is loaded again for every batch is named there. / So many seconds of this run of the handler went into moving
 // bytes (a copy, a fetch): counted apart from the others.
