@@ -181,12 +181,12 @@ s_list(director_t *self, const verl_control_request_t *request)
                                                        (json_int_t) revision->plan->revision, "first",
                                                        (json_int_t) revision->cut));
     for (const change_t *change = self->changes; change; change = change->next)
-        json_array_append_new(waiting, json_pack("{s:s, s:I, s:b}", "who", change->who, "at", (json_int_t) change->at,
+        json_array_append_new(waiting, json_pack("{s:o, s:I, s:b}", "who", verl_json_text(change->who), "at", (json_int_t) change->at,
                                                  "prepares", change->candidate != NULL));
     for (const party_t *party = self->parties; party; party = party->next)
         if (party->paused && !party->dead)
-            json_array_append_new(paused, json_pack("{s:s, s:s, s:f}", "actor", party->name, "who", party->paused_by,
-                                                    "seconds", (double) (verl_now() - party->paused_at) / 1e9));
+            json_array_append_new(paused, json_pack("{s:s, s:o, s:f}", "actor", party->name, "who",
+                                                    verl_json_text(party->paused_by), "seconds", (double) (verl_now() - party->paused_at) / 1e9));
     verl_control_answer(self->control, request->token,
                         json_pack("{s:o, s:o, s:o, s:I, s:I}", "revisions", revisions, "changes", waiting, "paused",
                                   paused, "granted", (json_int_t) verl_ledger_granted(self->ledger), "done",
