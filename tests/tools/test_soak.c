@@ -362,7 +362,7 @@ Test(soak, a_run_to_which_anything_happens_goes_on_and_learns, .timeout = 7200)
     long seconds = s_setting("VERL_SOAK_SECONDS", 100), seed = s_setting("VERL_SOAK_SEED", 1);
     int before = s_shared_memory();
     char *topology = s_topology(), path[128];
-    cr_log_warn("soak: %ld s, seed %ld (VERL_SOAK_SEED)", seconds, seed);
+    fprintf(stderr, "soak: %ld s, seed %ld (VERL_SOAK_SEED)\n", seconds, seed);
     s_random = (uint64_t) seed * 2654435761u + 12345;
     run_start_after(&self->run, SETUP, topology, "");
     s_await(&self->run);
@@ -383,7 +383,7 @@ Test(soak, a_run_to_which_anything_happens_goes_on_and_learns, .timeout = 7200)
     s_check_files(path);
     s_check_sockets(self);
     cr_assert_eq(s_shared_memory(), before, "something is left in /dev/shm");
-    cr_log_warn("soak: %d changes in force, %d refused, %d kills, %d pauses, %d watchers, %d lives", self->changes,
+    fprintf(stderr, "soak: %d changes in force, %d refused, %d kills, %d pauses, %d watchers, %d lives\n", self->changes,
                 self->refusals, self->kills_count, self->pauses, self->spies, self->ids_count);
     cr_assert(self->changes > 0 && self->kills_count > 0, "nothing happened to it");
     run_done(&self->run);
