@@ -298,6 +298,29 @@ Test(python_run, each_batch_comes_once_and_in_order_though_its_actor_is_killed)
     run_done(&run);
 }
 
+Test(python_run, a_stage_in_python_is_swapped_while_the_run_goes_on)
+{
+    run_t run;
+    char command[400];
+    run_start(&run, s_topology(FAILS "replicas = 2\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
+              "--steps 1000000");
+    for (int swaps = 0; swaps < 3; swaps++) {
+        s_until_kept(&run, 100 * (swaps + 1));
+        snprintf(command, sizeof command, "'%s/bin/verl-inject' --run %s/run --timeout 60 swap may_fail", VERL_BINARY_DIR,
+                 run.folder);
+        cr_assert_eq(python_run(command), 0);
+    }
+    kill(run.pid, SIGINT);                  // drains: what was begun is ended
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 130, "%s", run.said);
+    json_t *lines = s_kept(&run);
+    cr_assert_gt(json_array_size(lines), 600);
+    for (size_t i = 0; i < json_array_size(lines); i++)
+        cr_assert_eq(s_integer(lines, i, "same"), (int64_t) i);
+    json_decref(lines);
+    run_done(&run);
+}
+
 #define SPAWNS IDS "[stage.spawns]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"ids\"]\n" KEEP \
                "depends_on = [\"spawns\"]\ncolumns = [\"id\"]\n"
 
