@@ -33,8 +33,8 @@ int verl_spy_timeline(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_report(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options);
 
-// The value of option `name` at words[*at], as "--name VALUE" or "--name=VALUE"; NULL where it is another word, and where
-// it is this option without a value: then *missing is set, too. *at moves to the last word that was used.
+// The value of option `name` at words[*at], as "--name VALUE" or "--name=VALUE"; NULL where it is another word, and
+// where it is this option without a value: then *missing is set, too. *at moves to the last word that was used.
 const char *verl_spy_value(int count, char **words, int *at, const char *name, bool *missing);
 
 // Says on stderr "NAME: SENTENCE" and where to read more. Returns 2.

@@ -1,7 +1,8 @@
-// spy_assert.h: what a script may demand of what was seen: an expression over counts and series, true or false at the end.
+// spy_assert.h: what a script may demand of what was seen: an expression over counts and series, true or false at the
+// end.
 //
-// Numbers, variables, functions of a series, + - * /, comparisons, ! && || and parentheses, with the precedence of C. What
-// cannot be said (the greatest of nothing) is NaN, and a comparison with it is false.
+// Numbers, variables, functions of a series, + - * /, comparisons, ! && || and parentheses, with the precedence of C.
+// What cannot be said (the greatest of nothing) is NaN, and a comparison with it is false.
 #ifndef VERL_SPY_ASSERT_H
 #define VERL_SPY_ASSERT_H
 #include <stdbool.h>

@@ -123,8 +123,8 @@ s_explain(const verl_spy_assert_t *assertion, const verl_spy_facts_t *facts, cha
             put = snprintf(why + length, size - length, "%s%s = %.6g", comma, verl_spy_scalar_names[node->which],
                            facts->scalars[node->which]);
         else if (node->kind == NODE_CALL && node->call == CALL_percentile)
-            put = snprintf(why + length, size - length, "%spercentile(%s, %.6g) = %.6g", comma, verl_spy_series_names[node->which],
-                           node->number, s_call_value(node, facts));
+            put = snprintf(why + length, size - length, "%spercentile(%s, %.6g) = %.6g", comma,
+                           verl_spy_series_names[node->which], node->number, s_call_value(node, facts));
         else if (node->kind == NODE_CALL)
             put = snprintf(why + length, size - length, "%s%s(%s) = %.6g", comma, verl_spy_call_names[node->call],
                            verl_spy_series_names[node->which], s_call_value(node, facts));

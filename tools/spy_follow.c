@@ -27,16 +27,17 @@ typedef struct follow {
 static int
 s_help(void)
 {
-    printf("usage: verl-spy [follow] [--run DIR] [--actor A] [--stage S] [--edge A:B] [--kind K,…] [--batch N|A-B]\n"
-           "                [-n COUNT] [--every K] [--stats] [--values] [--assert EXPR] [--json] [--timeout S] [--quiet]\n"
-           "\n"
-           "Shows the messages of a live run as they are sent: seconds, kind, sender → receiver, stage → reader, batch,\n"
-           "bytes, and what is in it. What this program cannot take in time is dropped from its copy only, and counted.\n"
-           "\n%s"
-           "  -n COUNT        end after so many\n"
-           "  --assert EXPR   exit code 1 where it does not hold at the end\n"
-           "\n%s",
-           verl_spy_filter_help, verl_spy_assert_help());
+    printf(
+        "usage: verl-spy [follow] [--run DIR] [--actor A] [--stage S] [--edge A:B] [--kind K,…] [--batch N|A-B]\n"
+        "                [-n COUNT] [--every K] [--stats] [--values] [--assert EXPR] [--json] [--timeout S] [--quiet]\n"
+        "\n"
+        "Shows the messages of a live run as they are sent: seconds, kind, sender → receiver, stage → reader, batch,\n"
+        "bytes, and what is in it. What this program cannot take in time is dropped from its copy only, and counted.\n"
+        "\n%s"
+        "  -n COUNT        end after so many\n"
+        "  --assert EXPR   exit code 1 where it does not hold at the end\n"
+        "\n%s",
+        verl_spy_filter_help, verl_spy_assert_help());
     return fflush(stdout) || ferror(stdout);
 }
 
@@ -93,7 +94,8 @@ s_loop(follow_t *follow, verl_spy_session_t *session, verl_error_t *error)
     int64_t end = follow->options->timeout > 0 ? verl_now() + (int64_t) (follow->options->timeout * 1e9) : INT64_MAX;
     while (true) {
         int64_t left = (end - verl_now()) / VERL_MS + 1;
-        verl_spy_state_t state = verl_spy_session_step(session, left < 1000 ? (int) (left > 0 ? left : 0) : 1000, error);
+        verl_spy_state_t state =
+            verl_spy_session_step(session, left < 1000 ? (int) (left > 0 ? left : 0) : 1000, error);
         if (fflush(stdout)) {
             follow->broken = true;
             return VERL_SPY_ENOUGH;

@@ -105,7 +105,8 @@ s_read_column(verl_reader_t *reader, int64_t batch_rows, verl_spy_column_t *item
     if (verl_read_array(reader, &fields) || fields != 6 || verl_read_cstr(reader, item->name, sizeof item->name) ||
         s_read_dtype(reader, &item->dtype) || verl_read_bool(reader, &item->ragged) ||
         verl_read_int(reader, &item->width) || verl_read_int(reader, &item->rows) || item->rows != batch_rows ||
-        item->width < 0 || item->width > INT32_MAX || (item->dtype == VERL_TEXT && (!item->ragged || item->width != 1)) ||
+        item->width < 0 || item->width > INT32_MAX ||
+        (item->dtype == VERL_TEXT && (!item->ragged || item->width != 1)) ||
         s_read_place(reader, &bytes, &item->bytes, &item->slab))
         return s_fail(error, "a column is not name, dtype, ragged, width, rows and place");
     item->arena = !bytes;

@@ -1,5 +1,5 @@
-// spy_follow_batch.h: a packed batch as somebody sees it who shares no memory with its maker: shapes of all columns, and
-// the bytes of those that are inside.
+// spy_follow_batch.h: a packed batch as somebody sees it who shares no memory with its maker: shapes of all columns,
+// and the bytes of those that are inside.
 #ifndef VERL_SPY_FOLLOW_BATCH_H
 #define VERL_SPY_FOLLOW_BATCH_H
 #include <stdbool.h>
@@ -18,7 +18,7 @@ typedef struct verl_spy_column {
     uint64_t       bytes;                   // of its memory
     bool           arena;                   // they are in shared memory; else inside
     uint64_t       slab;                    // then
-    verl_column_t  column;                  // where the bytes are here: data is not aligned (verl_summary_element); else 0
+    verl_column_t column; // where the bytes are here: data is not aligned (verl_summary_element); else 0
     int64_t       *offsets;                 // of the column, owned
     bool           summed;                  // there are numbers
     verl_summary_t summary;
@@ -35,8 +35,8 @@ typedef struct verl_spy_batch {
     verl_spy_column_t *items;
 } verl_spy_batch_t;
 
-// Of a record of kind data or weights with a body; numbers and heads of columns elsewhere are taken from what the sender
-// said about them. -1 with a reason: malformed. The record has to outlive it.
+// Of a record of kind data or weights with a body; numbers and heads of columns elsewhere are taken from what the
+// sender said about them. -1 with a reason: malformed. The record has to outlive it.
 int  verl_spy_batch_read(const verl_trace_record_t *record, verl_spy_batch_t *ret, verl_error_t *error);
 void verl_spy_batch_done(verl_spy_batch_t *batch);
 #endif

@@ -95,7 +95,8 @@ verl_spy_tally_summary(const verl_spy_tally_t *tally, const verl_spy_totals_t *t
     fprintf(out, "%" PRIu64 " filtered\n", counts->seen - counts->matched);
     fprintf(out, "%" PRIu64 " dropped%s%s%s\n", counts->dropped, counts->dropped ? ", most of " : "",
             counts->dropped ? totals->slowest : "",
-            counts->dropped ? ": their copies found no room, since this program was too slow; the run was not held up" : "");
+            counts->dropped ? ": their copies found no room, since this program was too slow; the run was not held up"
+                            : "");
     if (totals->came > tally->shown)
         fprintf(out, "%" PRIu64 " came after the last one\n", totals->came - tally->shown);
     if (lost)

@@ -22,7 +22,8 @@ void verl_spy_tally_done(verl_spy_tally_t *tally);
 
 // Three lines as of tcpdump: shown, filtered, dropped; and what else has to be known. unshown: came beyond the last one
 // shown.
-void verl_spy_tally_summary(const verl_spy_tally_t *tally, const verl_spy_totals_t *totals, const char *verb, FILE *out);
+void
+verl_spy_tally_summary(const verl_spy_tally_t *tally, const verl_spy_totals_t *totals, const char *verb, FILE *out);
 // Whether the assertion holds; where not, a line on stderr. name: the program's, for it.
 bool verl_spy_tally_holds(verl_spy_tally_t *tally, const verl_spy_totals_t *totals, const char *name, const char *text);
 #endif

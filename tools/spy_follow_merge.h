@@ -15,7 +15,8 @@ verl_spy_merge_t *verl_spy_merge_new(uint64_t records, uint64_t bytes);
 void              verl_spy_merge_destroy(verl_spy_merge_t **merge_p);
 
 // Copies a frame of the actor behind a routing id. -1: malformed (counted), or no memory.
-int verl_spy_merge_add(verl_spy_merge_t *merge, const char *routing, size_t routing_size, const char *bytes, size_t size);
+int
+verl_spy_merge_add(verl_spy_merge_t *merge, const char *routing, size_t routing_size, const char *bytes, size_t size);
 // The oldest record if it is not younger than `until` (ns), valid until pop; NULL: there is none.
 const verl_trace_record_t *verl_spy_merge_next(verl_spy_merge_t *merge, int64_t until);
 void verl_spy_merge_pop(verl_spy_merge_t *merge);

@@ -49,8 +49,8 @@ s_remark(const json_t *status, const verl_filter_names_t *names, of_t of, const 
             (of != OF_ACTORS && s_offer(stages, false, name, &nearest)))
             continue;
         unknown++;
-        fprintf(out, "%s: the run has no %s '%s'%s%s%s\n", program, what[of], name, nearest.best ? "; did you mean '" : "",
-                nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
+        fprintf(out, "%s: the run has no %s '%s'%s%s%s\n", program, what[of], name,
+                nearest.best ? "; did you mean '" : "", nearest.best ? nearest.best : "", nearest.best ? "'?" : "");
     }
     return unknown;
 }

@@ -65,8 +65,11 @@ s_set_kinds(const char *command, const char *value, verl_filter_t *filter)
         if (strcmp(word, "all") == 0)
             filter->kinds |= (1u << VERL_TRACE_KINDS) - 1;
         else if (kind < 0)
-            return verl_spy_usage(command, "--kind is some of data,weights,status,ping,pong,order,report,ran or all, not "
-                                  "'%.*s'", (int) length, value), -1;
+            return verl_spy_usage(command,
+                                  "--kind is some of data,weights,status,ping,pong,order,report,ran or all, not "
+                                  "'%.*s'",
+                                  (int) length, value),
+                   -1;
         else
             filter->kinds |= 1u << kind;
         if (!value[length])

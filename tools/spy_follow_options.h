@@ -3,8 +3,9 @@
 #define VERL_SPY_FOLLOW_OPTIONS_H
 #include "runtime/observe/filter.h"
 
-// Takes one option at words[*at] into the filter: --actor A, --stage S, --edge A:B, --kind data,…, --batch N|A-B, --every K,
-// --stats, --values. Returns 1 where it was one (*at moves to its last word), 0 where not, -1 where it is wrong (said).
+// Takes one option at words[*at] into the filter: --actor A, --stage S, --edge A:B, --kind data,…, --batch N|A-B,
+// --every K, --stats, --values. Returns 1 where it was one (*at moves to its last word), 0 where not, -1 where it is
+// wrong (said).
 int verl_spy_filter_option(const char *command, int count, char **words, int *at, verl_filter_t *filter);
 // A whole number of at least `least`; -1 where it is none.
 int64_t verl_spy_whole(const char *text, int64_t least);

@@ -1,8 +1,9 @@
-// spy_follow_session.h: follows a live run: asks its director for a trace, takes what the actors send, gives them credit.
+// spy_follow_session.h: follows a live run: asks its director for a trace, takes what the actors send, gives them
+// credit.
 //
-// Records are handed over in the order of their times (what comes within 40 ms of each other is put in order); frames as
-// they came, for whoever keeps them. The counts of each actor are cumulative and exact. One thread; only step and finish
-// wait.
+// Records are handed over in the order of their times (what comes within 40 ms of each other is put in order); frames
+// as they came, for whoever keeps them. The counts of each actor are cumulative and exact. One thread; only step and
+// finish wait.
 #ifndef VERL_SPY_FOLLOW_SESSION_H
 #define VERL_SPY_FOLLOW_SESSION_H
 #include <stdbool.h>

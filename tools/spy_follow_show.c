@@ -154,7 +154,8 @@ s_put_words(line_t *line, const verl_trace_record_t *record)
         return;
     }
     json_array_foreach(words, index, item) {
-        char *text = json_is_string(item) ? NULL : json_dumps(item, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
+        char *text =
+            json_is_string(item) ? NULL : json_dumps(item, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(6));
         const char *said = text ? text : json_is_string(item) ? json_string_value(item) : "";
         char shown[200];
         verl_spy_words_text(said, strlen(said), shown, sizeof shown);
@@ -187,7 +188,8 @@ static void
 s_format(verl_spy_view_t *view, const verl_trace_record_t *record, line_t *line)
 {
     const verl_message_t *message = &record->message;
-    bool batch = record->kind == VERL_TRACE_DATA || record->kind == VERL_TRACE_WEIGHTS || record->kind == VERL_TRACE_RAN;
+    bool batch =
+        record->kind == VERL_TRACE_DATA || record->kind == VERL_TRACE_WEIGHTS || record->kind == VERL_TRACE_RAN;
     line_t what = { .length = 0 };
     char number[64] = "", bytes[16];
     uint64_t size = s_put_what(&what, record, view->values);

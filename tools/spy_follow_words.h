@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include "runtime/wire/read.h"
 
-// The next item of msgpack as JSON; binaries as "<N bytes>", what is cut short or malformed as "…". NULL without memory.
+// The next item of msgpack as JSON; binaries as "<N bytes>", what is cut short or malformed as "…". NULL without
+// memory.
 json_t *verl_spy_words_json(verl_reader_t *reader);
 // The bytes as text that may be printed: at most `room` - 1 bytes of valid UTF-8 without control characters, with "…"
 // where it was cut. Returns its length.

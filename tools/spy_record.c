@@ -31,9 +31,9 @@ s_help(void)
 {
     printf("usage: verl-spy record FILE [--run DIR] [FILTER…] [-n COUNT] [--values] [--timeout S] [--quiet]\n"
            "\n"
-           "Keeps the messages of a live run in a file, until Ctrl-C, the end of the run, COUNT or S. All kinds are kept unless\n"
-           "--kind says otherwise; with --values all columns with all their bytes, so that replay --to can feed them to an\n"
-           "actor. verl-spy replay FILE shows them.\n"
+           "Keeps the messages of a live run in a file, until Ctrl-C, the end of the run, COUNT or S. All kinds are\n"
+           "kept unless --kind says otherwise; with --values all columns with all their bytes, so that replay --to\n"
+           "can feed them to an actor. verl-spy replay FILE shows them.\n"
            "\n%s",
            verl_spy_filter_help);
     return fflush(stdout) || ferror(stdout);
@@ -113,7 +113,9 @@ s_begin(record_t *record, const char *directory, verl_error_t *error)
     json_t *about = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "verl", VERL_VERSION, "directory", directory, "format",
                               (json_int_t) VERL_TRACE_FORMAT, "begin", (json_int_t) verl_now(), "offset",
                               (json_int_t) verl_spy_clock_offset(), "filter", verl_filter_to_json(&record->filter));
-    return s_write_json(record, VERL_RECORDING_ABOUT, about, error) || s_write_topology(record, directory, error) ? -1 : 0;
+    if (s_write_json(record, VERL_RECORDING_ABOUT, about, error))
+        return -1;
+    return s_write_topology(record, directory, error);
 }
 
 static int
@@ -184,8 +186,9 @@ s_record(record_t *record, verl_error_t *error)
         return -1;
     if (!record->options->quiet)
         verl_spy_tally_summary(&record->tally, &totals, "recorded", stderr);
-    return state == VERL_SPY_RUN_ENDED && record->count ? verl_error_set(error, "the run was over before there were so many")
-                                                        : 0;
+    return state == VERL_SPY_RUN_ENDED && record->count
+               ? verl_error_set(error, "the run was over before there were so many")
+               : 0;
 }
 
 int

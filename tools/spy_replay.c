@@ -15,7 +15,7 @@
 #include "tools/spy_replay.h"
 
 #define NAME     "verl-spy replay"
-#define REACH_NS VERL_S                     // frames of one moment lie no further apart in a file, unless one stood still
+#define REACH_NS VERL_S                     // frames of one moment lie no further apart in a file, if none stood still
 
 typedef struct replay {
     const verl_spy_options_t *options;
@@ -37,17 +37,19 @@ typedef struct replay {
 static int
 s_help(void)
 {
-    printf("usage: verl-spy replay FILE [FILTER…] [-n COUNT] [--speed X] [--values] [--assert EXPR] [--json] [--quiet]\n"
-           "       verl-spy replay FILE --to ACTOR [--json]\n"
-           "\n"
-           "Shows a recording (verl-spy record) as follow would have shown the run, at once or at X times its pace. With --to\n"
-           "the recorded batches that ACTOR was sent are given to a fresh incarnation of it, and what it gives is shown.\n"
-           "\n%s"
-           "  -n COUNT        end after so many\n"
-           "  --speed X       1: as fast as it was\n"
-           "  --assert EXPR   exit code 1 where it does not hold at the end\n"
-           "\n%s",
-           verl_spy_filter_help, verl_spy_assert_help());
+    printf(
+        "usage: verl-spy replay FILE [FILTER…] [-n COUNT] [--speed X] [--values] [--assert EXPR] [--json] [--quiet]\n"
+        "       verl-spy replay FILE --to ACTOR [--json]\n"
+        "\n"
+        "Shows a recording (verl-spy record) as follow would have shown the run, at once or at X times its pace.\n"
+        "With --to the recorded batches that ACTOR was sent are given to a fresh incarnation of it, and what it gives\n"
+        "is shown.\n"
+        "\n%s"
+        "  -n COUNT        end after so many\n"
+        "  --speed X       1: as fast as it was\n"
+        "  --assert EXPR   exit code 1 where it does not hold at the end\n"
+        "\n%s",
+        verl_spy_filter_help, verl_spy_assert_help());
     return fflush(stdout) || ferror(stdout);
 }
 

@@ -12,7 +12,7 @@ typedef struct verl_spy_replay_to {
     bool             quiet;
 } verl_spy_replay_to_t;
 
-// Starts the actor anew from the recorded topology, feeds it the recorded batches that it was sent, and shows what it gives.
-// Returns the exit code; what went wrong was said.
+// Starts the actor anew from the recorded topology, feeds it the recorded batches that it was sent, and shows what it
+// gives. Returns the exit code; what went wrong was said.
 int verl_spy_replay_to(const verl_spy_replay_to_t *to);
 #endif

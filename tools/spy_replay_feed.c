@@ -78,8 +78,11 @@ s_check_whole(const verl_trace_record_t *record, verl_error_t *error)
         whole = !batch.shared;
         verl_spy_batch_done(&batch);
     }
-    return whole ? 0 : verl_error_set(error, "batch %" PRId64 " for stage %s was recorded without its bytes: record with "
-                                      "--values", record->message.batch, record->reader);
+    return whole ? 0
+                 : verl_error_set(error,
+                                  "batch %" PRId64 " for stage %s was recorded without its bytes: record with "
+                                  "--values",
+                                  record->message.batch, record->reader);
 }
 
 static int
@@ -144,7 +147,8 @@ s_compare(const void *a, const void *b)
     const verl_spy_morsel_t *left = a, *right = b;
     if (left->batch != right->batch)
         return left->batch < right->batch ? -1 : 1;
-    return left->edge != right->edge ? left->edge - right->edge : (left->part > right->part) - (left->part < right->part);
+    return left->edge != right->edge ? left->edge - right->edge
+                                     : (left->part > right->part) - (left->part < right->part);
 }
 
 static int
@@ -230,7 +234,8 @@ s_trim(reading_t *reading, verl_error_t *error)
     while (first <= feed->last && !s_is_whole(reading, first))
         first++;
     if (first > feed->last)
-        return verl_error_set(error, "%s has no batch for %s with all that it waits for: record for longer, and all edges",
+        return verl_error_set(error,
+                              "%s has no batch for %s with all that it waits for: record for longer, and all edges",
                               reading->path, reading->actor);
     for (last = first; last < feed->last && s_is_whole(reading, last + 1); last++)
         ;

@@ -19,8 +19,9 @@ typedef struct verl_spy_feed {
     int64_t            first, last;         // batches of data
 } verl_spy_feed_t;
 
-// Reads a recording: the first stretch of batches of which all came that the actor waits for. Kinds have to be registered before. -1 with a reason: no such actor, nothing for it, bytes missing
-// (it was recorded without --values). *ret_plan is the caller's.
+// Reads a recording: the first stretch of batches of which all came that the actor waits for. Kinds have to be
+// registered before. -1 with a reason: no such actor, nothing for it, bytes missing (it was recorded without --values).
+// *ret_plan is the caller's.
 int  verl_spy_feed_read(verl_spy_feed_t *feed, const char *path, const char *actor, verl_plan_t **ret_plan,
                         verl_error_t *error);
 void verl_spy_feed_done(verl_spy_feed_t *feed);

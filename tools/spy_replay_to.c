@@ -1,7 +1,7 @@
 // spy_replay_to.c: verl-spy replay --to ACTOR: one actor of a recorded run, alone, fed what it was sent.
 //
-// This program is the director and all the peers of that actor: each peer is an endpoint that sends what was recorded and
-// is done at once with what it gets. What the actor gives is seen as in a live run, by its tap.
+// This program is the director and all the peers of that actor: each peer is an endpoint that sends what was recorded
+// and is done at once with what it gets. What the actor gives is seen as in a live run, by its tap.
 #include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -179,9 +179,10 @@ s_stopped(play_t *play)
     else if (read(play->signal_fd, &info, sizeof info) == sizeof info)
         verl_error_set(&play->error, "interrupted");
     else if ((double) (verl_now() - play->progress_at) / 1e9 > patience)
-        verl_error_set(&play->error, "%s is done with %" PRId64 " of %" PRId64 " messages and has stood still for %.0f s: "
-                       "what it waits for was not recorded, or it takes longer (--timeout S)", play->to->actor, play->done,
-                       play->sent, patience);
+        verl_error_set(&play->error,
+                       "%s is done with %" PRId64 " of %" PRId64 " messages and has stood still for %.0f s: "
+                       "what it waits for was not recorded, or it takes longer (--timeout S)",
+                       play->to->actor, play->done, play->sent, patience);
     return play->error.text[0] || play->broken;
 }
 

@@ -1,9 +1,9 @@
 // traces.h: who follows the messages of a run: the director's list, from which it orders the actors to trace.
 //
 // A follower asks with {"do": "trace", "address", "pid", "filter"} (observe/filter.h). Each live actor is ordered to
-// trace, and each that begins later; untrace is ordered when the follower asks for it or when its process is gone, never
-// because it is slow: a slow one loses copies, which is counted where they are made. One thread, the director's; nothing
-// blocks.
+// trace, and each that begins later; untrace is ordered when the follower asks for it or when its process is gone,
+// never because it is slow: a slow one loses copies, which is counted where they are made. One thread, the director's;
+// nothing blocks.
 #ifndef VERL_DIRECTOR_TRACES_H
 #define VERL_DIRECTOR_TRACES_H
 #include <jansson.h>

@@ -1,7 +1,7 @@
 // filter.h: which messages a follower wants, decided where they are sent, and how much it can take.
 //
-// A message passes where it matches each of the lists that are not empty; a list matches where one of its entries does. A
-// filter is a plain value: copying it is enough.
+// A message passes where it matches each of the lists that are not empty; a list matches where one of its entries does.
+// A filter is a plain value: copying it is enough.
 #ifndef VERL_OBSERVE_FILTER_H
 #define VERL_OBSERVE_FILTER_H
 #include <jansson.h>
@@ -56,13 +56,14 @@ bool verl_filter_matches(const verl_filter_t *filter, const verl_filter_message_
 
 // Everything but status, ping, pong and ran; and what a follower can take at a time.
 void verl_filter_init(verl_filter_t *filter);
-// From the "filter" of a request (NULL: all defaults) and to it (a new object; NULL without memory). Unknown keys, words
-// and numbers out of range are refused with a sentence.
+// From the "filter" of a request (NULL: all defaults) and to it (a new object; NULL without memory). Unknown keys,
+// words and numbers out of range are refused with a sentence.
 int     verl_filter_from_json(const json_t *object, verl_filter_t *ret, verl_error_t *error);
 json_t *verl_filter_to_json(const verl_filter_t *filter);
 
-// As it travels in an order: an array of 11: actors, stages, makers, readers (arrays of strings), kinds, batches (an array
-// of numbers, two a range), first, every, values, stats, [records, bytes]. Read checks everything; -1 with a reason.
+// As it travels in an order: an array of 11: actors, stages, makers, readers (arrays of strings), kinds, batches (an
+// array of numbers, two a range), first, every, values, stats, [records, bytes]. Read checks everything; -1 with a
+// reason.
 int verl_filter_write(verl_buffer_t *buffer, const verl_filter_t *filter);
 int verl_filter_read(verl_reader_t *reader, verl_filter_t *ret, verl_error_t *error);
 #endif

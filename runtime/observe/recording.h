@@ -2,11 +2,11 @@
 //
 //     file    the 8 bytes "VERLREC\1", then items
 //     item    kind (1 byte), size (u32, little-endian), that many bytes, the CRC-32C of kind, size and bytes (u32)
-//     kinds   'I' a JSON object about the run, first of all; 'T' the topology as resolved (TOML); 'F' a frame (trace.h);
-//             'E' a JSON object with the closing counts, last of all
+//     kinds   'I' a JSON object about the run, first of all; 'T' the topology as resolved (TOML); 'F' a frame
+//             (trace.h); 'E' a JSON object with the closing counts, last of all
 //
-// A file without its 'E', or cut anywhere, is read up to where it is whole: the recorder was killed. A reader passes over
-// kinds that it does not know. One thread; both wait for the disk.
+// A file without its 'E', or cut anywhere, is read up to where it is whole: the recorder was killed. A reader passes
+// over kinds that it does not know. One thread; both wait for the disk.
 #ifndef VERL_OBSERVE_RECORDING_H
 #define VERL_OBSERVE_RECORDING_H
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-// summary.h: a column in six numbers: how many elements it has, and of these the NaNs, the least, the greatest, the mean.
+// summary.h: a column in six numbers: how many elements it has, and of these the NaNs, the least, the greatest, the
+// mean.
 #ifndef VERL_OBSERVE_SUMMARY_H
 #define VERL_OBSERVE_SUMMARY_H
 #include <stddef.h>

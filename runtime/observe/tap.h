@@ -2,9 +2,10 @@
 //
 // A follower binds a ROUTER of its own and gives credit: so many records and bytes. The threads that send put copies of
 // what passes its filter into a buffer; a thread of the tap, which begins with the first follower, hands them on.
-// Without credit a copy is not even made, only counted. Invariants: the actor never waits for a follower; what waits for
-// one is bounded by its credit; counts are exact and cumulative, and travel with each frame and, where no record goes,
-// in frames without any (which use up a record's credit each), so that a follower that stood still is told its loss.
+// Without credit a copy is not even made, only counted. Invariants: the actor never waits for a follower; what waits
+// for one is bounded by its credit; counts are exact and cumulative, and travel with each frame and, where no record
+// goes, in frames without any (which use up a record's credit each), so that a follower that stood still is told its
+// loss.
 //
 // Credit: a message of the follower to the tap: the array [records, bytes] of msgpack, how much it has ever allowed.
 #ifndef VERL_OBSERVE_TAP_H
@@ -26,16 +27,16 @@ typedef struct verl_tap {
     struct verl_tap_inside *inside;
 } verl_tap_t;
 
-// label: "actor#incarnation", copied. zmq, a libzmq context of this process, is borrowed. No thread and no socket before
-// the first follower. NULL with the reason.
+// label: "actor#incarnation", copied. zmq, a libzmq context of this process, is borrowed. No thread and no socket
+// before the first follower. NULL with the reason.
 verl_tap_t *verl_tap_new(void *zmq, const char *label, verl_error_t *error);
-// What is not handed on yet is still sent, with the last counts, if the follower takes it within 100 ms. No other thread
-// may use the tap any more. Sets the pointer to NULL; *tap_p may be NULL.
+// What is not handed on yet is still sent, with the last counts, if the follower takes it within 100 ms. No other
+// thread may use the tap any more. Sets the pointer to NULL; *tap_p may be NULL.
 void verl_tap_destroy(verl_tap_t **tap_p);
 
-// The orders of the director: "trace" [id, address, filter] and "untrace" [id]; rest: what stands behind the word. Returns
-// 0, also for a trace that is there already or an untrace of none; -1 with a reason: malformed, an address that is not a
-// socket of this user on this host, or too many. Never blocks.
+// The orders of the director: "trace" [id, address, filter] and "untrace" [id]; rest: what stands behind the word.
+// Returns 0, also for a trace that is there already or an untrace of none; -1 with a reason: malformed, an address that
+// is not a socket of this user on this host, or too many. Never blocks.
 int verl_tap_order(verl_tap_t *tap, const char *word, verl_reader_t *rest, verl_error_t *error);
 
 // Does anybody follow? To be asked before an event is put together. NULL: no.

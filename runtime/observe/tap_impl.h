@@ -1,7 +1,7 @@
 // tap_impl.h: what the files of the tap share. Not for others.
 //
-// `lock` guards the list and of each follower everything above its line; it is held for copying, never while waiting. The
-// sockets and what stands below the line are the tap's thread's alone.
+// `lock` guards the list and of each follower everything above its line; it is held for copying, never while waiting.
+// The sockets and what stands below the line are the tap's thread's alone.
 #ifndef VERL_OBSERVE_TAP_IMPL_H
 #define VERL_OBSERVE_TAP_IMPL_H
 #include <pthread.h>

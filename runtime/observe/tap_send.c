@@ -1,5 +1,5 @@
-// tap_send.c: the side of the threads that send. What takes long, looking at columns, is done without the lock of the tap,
-// so that the mailbox thread never waits for it.
+// tap_send.c: the side of the threads that send. What takes long, looking at columns, is done without the lock of the
+// tap, so that the mailbox thread never waits for it.
 #include "runtime/base/clock.h"
 #include "runtime/observe/tap_impl.h"
 
@@ -80,7 +80,8 @@ typedef struct found {
 
 // What of the body goes into a record.
 static void
-s_take_body(const follower_t *follower, const verl_tap_event_t *event, const found_t *found, verl_trace_message_t *record)
+s_take_body(const follower_t *follower, const verl_tap_event_t *event, const found_t *found,
+            verl_trace_message_t *record)
 {
     bool batch = event->kind == VERL_TRACE_DATA || event->kind == VERL_TRACE_WEIGHTS;
     record->body = event->message->body;
@@ -190,8 +191,8 @@ verl_tap_ran(verl_tap_t *tap, const char *stage, int64_t revision, int64_t batch
         size_t before = follower->front.size;
         if (follower->filter.kinds >> VERL_TRACE_RAN & 1u && s_wants(follower, &message))
             wake |= s_written(inside, follower, before,
-                              verl_trace_write_ran(&follower->front, end_ns, inside->label, stage, revision, batch, part,
-                                                   parts, begin_ns, end_ns));
+                              verl_trace_write_ran(&follower->front, end_ns, inside->label, stage, revision, batch,
+                                                   part, parts, begin_ns, end_ns));
     }
     pthread_mutex_unlock(&inside->lock);
     if (wake)

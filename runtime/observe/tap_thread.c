@@ -69,7 +69,8 @@ s_take_credit(inside_t *inside, follower_t *follower)
             continue;
         pthread_mutex_lock(&inside->lock);
         // More than it may ask for at a time is not believed.
-        uint64_t most = follower->used + VERL_FILTER_RECORDS_MAX, most_bytes = follower->used_bytes + VERL_FILTER_CREDIT_MAX;
+        uint64_t most = follower->used + VERL_FILTER_RECORDS_MAX,
+                 most_bytes = follower->used_bytes + VERL_FILTER_CREDIT_MAX;
         if (limit > follower->limit && limit <= most)
             follower->limit = limit;
         if (limit_bytes > follower->limit_bytes && limit_bytes <= most_bytes)

@@ -1,7 +1,8 @@
 // trace.h: what an actor tells those who follow its messages: the form of the frames, written here and read here.
 //
-// A frame is one head and then records behind each other, each a msgpack array. The head has cumulative counts, so that a
-// follower knows exactly what it did not get, whatever was lost before. What a reader of it gets points into the frame.
+// A frame is one head and then records behind each other, each a msgpack array. The head has cumulative counts, so that
+// a follower knows exactly what it did not get, whatever was lost before. What a reader of it gets points into the
+// frame.
 //
 //     head     [format 1, party, id of the trace, number of the frame from 1, last, seen, matched, sent, dropped]
 //     message  [0, t, kind, from, to, stage, reader, edge, seq, revision, batch, part, parts, time, bytes, body, about]
@@ -48,7 +49,8 @@ typedef enum verl_trace_kind {
 const char *verl_trace_kind_word(verl_trace_kind_t kind);
 int         verl_trace_kind_of(const char *word);           // -1: no such word
 
-// Of one party, since the follower came: seen = what passed its filter (matched) + what did not; matched = sent + dropped.
+// Of one party, since the follower came: seen = what passed its filter (matched) + what did not; matched = sent +
+// dropped.
 typedef struct verl_trace_counts {
     uint64_t seen, matched, sent, dropped;
 } verl_trace_counts_t;

@@ -1,5 +1,5 @@
-// What it costs to be followed: the processor time that a message takes its sender, with nobody there, traced, and for a
-// follower that has stopped, beside what was promised; and that of a whole run of many messages a second, followed by
+// What it costs to be followed: the processor time that a message takes its sender, with nobody there, traced, and for
+// a follower that has stopped, beside what was promised; and that of a whole run of many messages a second, followed by
 // verl-spy, beside the same run alone.
 #include <limits.h>
 #include <pthread.h>
@@ -167,7 +167,8 @@ static const char s_topology[] =
     "[run]\nname = \"followed\"\nsteps = 8000\nmax_in_flight = 64\n"
     "[stage.source]\nkind = \"synthetic\"\nrows = 4\nbytes = 8\nbusy_ms = 0.3\n"
     "[stage.middle]\nkind = \"synthetic\"\ndepends_on = [\"source\"]\nbytes = 8\nas = { payload = \"more\" }\n"
-    "[stage.sink]\nkind = \"synthetic\"\ndepends_on = [\"middle\", \"source\"]\nbytes = 8\nas = { payload = \"most\" }\n";
+    "[stage.sink]\nkind = \"synthetic\"\ndepends_on = [\"middle\", \"source\"]\nbytes = 8\n"
+    "as = { payload = \"most\" }\n";
 
 static double
 s_seconds(const struct rusage *usage)
@@ -240,4 +241,5 @@ s_trace(verl_bench_run_t *run, verl_error_t *error)
     return s_message(run, error) || s_followed(run, error) ? -1 : 0;
 }
 
-VERL_BENCH(trace, "a traced message costs its sender at most 0.5 us, a run of 10,000 messages a second under 5 %", s_trace)
+VERL_BENCH(trace, "a traced message costs its sender at most 0.5 us, a run of 10,000 messages a second under 5 %",
+           s_trace)

@@ -1,5 +1,6 @@
 // spy_world.h: a run as verl-spy sees it, small enough to know every message of it: a process that answers on the watch
-// socket, keeps traces as the director does, and has the taps of two actors through which it sends what a test asks for.
+// socket, keeps traces as the director does, and has the taps of two actors through which it sends what a test asks
+// for.
 #ifndef VERL_TEST_SPY_WORLD_H
 #define VERL_TEST_SPY_WORLD_H
 #include <criterion/criterion.h>
@@ -209,8 +210,8 @@ spy_start(spy_t *spy, const world_t *world, const char *words)
     *spy = (spy_t) { .code = -1 };
     snprintf(spy->out, sizeof spy->out, "%s/out%d", world->directory, number);
     snprintf(spy->err, sizeof spy->err, "%s/err%d", world->directory, number++);
-    snprintf(command, sizeof command, "RUN=%s; exec %s/bin/verl-spy %s >%s 2>%s", world->directory, VERL_BINARY_DIR, words,
-             spy->out, spy->err);
+    snprintf(command, sizeof command, "RUN=%s; exec %s/bin/verl-spy %s >%s 2>%s", world->directory, VERL_BINARY_DIR,
+             words, spy->out, spy->err);
     spy->pid = fork();
     if (spy->pid == 0) {
         sigset_t none;

@@ -22,11 +22,30 @@ s_holds(const char *text)
 Test(spy_assert, says_what_is_true)
 {
     static const char *const hold[] = {
-        "shown == 10", "dropped == 0 && lost == 0", "1 + 2 * 3 == 7", "(1 + 2) * 3 == 9", "10 - 4 - 3 == 3", "8 / 4 / 2 == 1",
-        "-shown < -9.5", "!dropped", "!(shown < 3)", "dropped || shown", "1 || 0 && 0", "rate >= 2.5 && rate <= 2.5",
-        "max(gap_ms) == 100", "min(gap_ms) == 1", "mean(gap_ms) == 50.5", "sum(gap_ms) == 5050", "count(gap_ms) == 100",
-        "median(gap_ms) == 50", "percentile(gap_ms, 99) == 99", "percentile( gap_ms , 0 ) == 1", "count(size) == 0",
-        "shown != 9", "1e1 == shown", "2 < 3 == 1",
+        "shown == 10",
+        "dropped == 0 && lost == 0",
+        "1 + 2 * 3 == 7",
+        "(1 + 2) * 3 == 9",
+        "10 - 4 - 3 == 3",
+        "8 / 4 / 2 == 1",
+        "-shown < -9.5",
+        "!dropped",
+        "!(shown < 3)",
+        "dropped || shown",
+        "1 || 0 && 0",
+        "rate >= 2.5 && rate <= 2.5",
+        "max(gap_ms) == 100",
+        "min(gap_ms) == 1",
+        "mean(gap_ms) == 50.5",
+        "sum(gap_ms) == 5050",
+        "count(gap_ms) == 100",
+        "median(gap_ms) == 50",
+        "percentile(gap_ms, 99) == 99",
+        "percentile( gap_ms , 0 ) == 1",
+        "count(size) == 0",
+        "shown != 9",
+        "1e1 == shown",
+        "2 < 3 == 1",
     };
     for (size_t i = 0; i < sizeof hold / sizeof *hold; i++)
         cr_assert(s_holds(hold[i]), "%s", hold[i]);
@@ -43,9 +62,22 @@ Test(spy_assert, and_what_is_not)
 
 Test(spy_assert, what_is_not_understood_is_refused_with_its_place)
 {
-    static const char *const wrong[] = { "", "shown ==", "shown = 3", "gap_ms < 3", "max(shown)", "max(gap_ms", "foo > 1",
-                                         "(shown", "shown)", "percentile(gap_ms)", "percentile(gap_ms, 101)", "1 2",
-                                         "max", "&& shown", "3 $ 4", "shown & dropped" };
+    static const char *const wrong[] = { "",
+                                         "shown ==",
+                                         "shown = 3",
+                                         "gap_ms < 3",
+                                         "max(shown)",
+                                         "max(gap_ms",
+                                         "foo > 1",
+                                         "(shown",
+                                         "shown)",
+                                         "percentile(gap_ms)",
+                                         "percentile(gap_ms, 101)",
+                                         "1 2",
+                                         "max",
+                                         "&& shown",
+                                         "3 $ 4",
+                                         "shown & dropped" };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         verl_error_t error = { "" };
         cr_assert_null(verl_spy_assert_parse(wrong[i], &error), "%s", wrong[i]);

@@ -116,8 +116,8 @@ Test(spy_runs, every_message_is_shown_or_counted, .timeout = 200)
     int64_t from = json_integer_value(json_object_get(first, "batch"));
     long shown = s_count(remarks, "shown"), dropped = s_count(remarks, "dropped");
     cr_assert_eq(run_lines(said), shown);
-    cr_assert_eq(shown + dropped, steps - from, "%ld shown, %ld dropped, from batch %" PRId64 "\n%s", shown, dropped, from,
-                 remarks);
+    cr_assert_eq(shown + dropped, steps - from, "%ld shown, %ld dropped, from batch %" PRId64 "\n%s", shown, dropped,
+                 from, remarks);
     cr_assert_gt(json_integer_value(json_object_get(first, "seq")), 0);
     json_decref(first);
     free(said);

@@ -1,4 +1,5 @@
-// What is made of records: put in order, shown as a line or as JSON, and whatever bytes come, something is said of them.
+// What is made of records: put in order, shown as a line or as JSON, and whatever bytes come, something is said of
+// them.
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>

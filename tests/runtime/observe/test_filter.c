@@ -18,8 +18,8 @@ s_passes(const char *json, const verl_filter_message_t *message)
     return verl_filter_matches(&s_filter, message);
 }
 
-static const verl_filter_message_t s_data = { VERL_TRACE_DATA, "loader.1#12", "policy.generate#4", "prompts", "generate",
-                                              17 };
+static const verl_filter_message_t s_data = { VERL_TRACE_DATA, "loader.1#12", "policy.generate#4",
+                                              "prompts",       "generate",    17 };
 static const verl_filter_message_t s_order = { VERL_TRACE_ORDER, "director#1", "loader.1#12", NULL, NULL, -1 };
 
 Test(filter, an_empty_one_passes_data_and_orders_and_not_the_chatter)

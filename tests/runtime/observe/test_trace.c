@@ -13,9 +13,17 @@ s_write(verl_buffer_t *frame)
     verl_buffer_t about = { 0 };
     verl_summary_t summary = { 10, 9, 1, -2, 7.5, 3 };
     verl_trace_write_about(&about, "score", &summary, "abc", 3);
-    verl_trace_message_t message = { .kind = VERL_TRACE_WEIGHTS, .t = 987654321, .from = "maker#2", .to = "reader#3",
-                                     .stage = "make", .reader = NULL, .message = &header, .body = "body", .body_size = 4,
-                                     .about = &about, .about_count = 1 };
+    verl_trace_message_t message = { .kind = VERL_TRACE_WEIGHTS,
+                                     .t = 987654321,
+                                     .from = "maker#2",
+                                     .to = "reader#3",
+                                     .stage = "make",
+                                     .reader = NULL,
+                                     .message = &header,
+                                     .body = "body",
+                                     .body_size = 4,
+                                     .about = &about,
+                                     .about_count = 1 };
     cr_assert_eq(verl_trace_write_head(frame, &head), 0);
     cr_assert_eq(verl_trace_write_message(frame, &message), 0);
     cr_assert_eq(verl_trace_write_ran(frame, 50, "maker#2", "make", 5, 12, 0, 1, 40, 50), 0);
@@ -34,7 +42,8 @@ Test(trace, what_is_written_is_read)
     cr_assert_eq(verl_trace_read_head(&reader, &head, NULL), 0);
     cr_assert_str_eq(head.party, "maker#2");
     cr_assert(head.trace == 4 && head.number == 9 && head.last);
-    cr_assert(head.counts.seen == 100 && head.counts.matched == 40 && head.counts.sent == 30 && head.counts.dropped == 10);
+    cr_assert(head.counts.seen == 100 && head.counts.matched == 40 && head.counts.sent == 30 &&
+              head.counts.dropped == 10);
     cr_assert_eq(verl_trace_read_record(&reader, &record, NULL), 0);
     cr_assert(record.kind == VERL_TRACE_WEIGHTS && record.t == 987654321 && record.bytes == 5000);
     cr_assert_str_eq(record.to, "reader#3");
