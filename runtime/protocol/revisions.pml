@@ -205,8 +205,8 @@ inline begin2(a) {
 inline retire(a) {
     gone[a] = 1;
     if
-    :: a == S -> kept[0] = 0; reports[S1] = 0
-    :: a == K -> mail[1] = 0; reports[K1] = 0
+    :: a == S -> kept[0] = 0
+    :: a == K -> mail[1] = 0
     fi
 }
 
