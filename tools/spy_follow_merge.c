@@ -231,10 +231,10 @@ verl_spy_merge_totals(const verl_spy_merge_t *merge, verl_spy_totals_t *ret)
 }
 
 int
-verl_spy_merge_unfinished(const verl_spy_merge_t *merge)
+verl_spy_merge_finished(const verl_spy_merge_t *merge)
 {
     int count = 0;
     for (int i = 0; i < merge->parties_count; i++)
-        count += !merge->parties[i]->finished;
+        count += merge->parties[i]->finished;
     return count;
 }

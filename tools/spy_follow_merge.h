@@ -32,5 +32,5 @@ typedef struct verl_spy_credit {
 bool verl_spy_merge_credit(verl_spy_merge_t *merge, verl_spy_credit_t *ret);
 
 void verl_spy_merge_totals(const verl_spy_merge_t *merge, verl_spy_totals_t *ret);
-int  verl_spy_merge_unfinished(const verl_spy_merge_t *merge);     // actors that did not tell their last counts
+int  verl_spy_merge_finished(const verl_spy_merge_t *merge);       // actors that told their last counts
 #endif

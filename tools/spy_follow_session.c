@@ -243,17 +243,25 @@ verl_spy_session_step(verl_spy_session_t *self, int wait_ms, verl_error_t *error
     return items[2].revents ? s_end(self, error) : VERL_SPY_GOES_ON;
 }
 
+// Asks for the end. Returns how many were told, each of which will tell its last counts.
+static int
+s_untrace(verl_spy_session_t *self)
+{
+    json_t *request = json_pack("{s:s, s:I}", "do", "untrace", "trace", (json_int_t) self->trace);
+    json_t *answer = request ? verl_client_ask(self->client, request, 1000, NULL) : NULL;
+    int told = (int) json_integer_value(json_object_get(answer, "parties"));
+    json_decref(answer);
+    self->trace = 0;
+    return told;
+}
+
 void
 verl_spy_session_finish(verl_spy_session_t *self)
 {
     int64_t limit = verl_now() + FINISH_NS;
-    bool ended = !self->trace;
-    if (!ended) {
-        json_t *request = json_pack("{s:s, s:I}", "do", "untrace", "trace", (json_int_t) self->trace);
-        json_decref(request ? verl_client_ask(self->client, request, 1000, NULL) : NULL);
-        self->trace = 0;
-    }
-    while (!ended && verl_now() < limit && verl_spy_merge_unfinished(self->merge) > 0) {
+    int wanted = verl_spy_merge_finished(self->merge);
+    wanted += self->trace ? s_untrace(self) : 0;
+    while (verl_spy_merge_finished(self->merge) < wanted && verl_now() < limit) {
         zmq_pollitem_t item = { self->router, 0, ZMQ_POLLIN, 0 };
         zmq_poll(&item, 1, 20);
         if (s_receive_all(self, NULL) < 0)
