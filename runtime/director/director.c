@@ -285,7 +285,8 @@ s_live(director_t *self, const verl_resume_t *from, verl_error_t *error)
     self->script_ready = !self->config->script || self->script_over;     // in each life: it has to hold its permits again
     int failed = s_open(self, error) || s_start(self, from, error);
     if (!failed) {
-        verl_event(self, self->first ? "resumed" : "begun",
+        // A log begins once: what came into force in a former life is made again.
+        verl_event(self, self->first || self->config->resume || self->lives++ > 0 ? "resumed" : "begun",
                    json_pack("{s:I, s:I}", "from", (json_int_t) self->first, "revision",
                              (json_int_t) from->plan->revision));
         while (self->phase != PHASE_STOPPING || verl_node_alive(self->node) > 0) {

@@ -119,8 +119,9 @@ typedef struct change {                     // a request to change the topology,
     int64_t            said_at;             // when its asker was told what it waits for
 } change_t;
 
-typedef struct restart {                    // a place that waits for its next incarnation
+typedef struct restart {                    // the places of a lost incarnation, which wait for the next one
     struct restart *next;
+    uint64_t        incarnation;
     char           *name;
     int64_t         replica;
     int64_t         due;
@@ -183,6 +184,7 @@ struct director {
     bool                     script_over;   // the run's own script has ended
     bool                     script_ready;  // the run's own script has said so, or there is none
     bool                     rollback;      // this life ends, and the next goes on from the last checkpoint
+    int                      lives;         // of this process, so far
     bool                     hurried;       // some limit is so short that it is looked at often
     int64_t                  first;         // batch of this life
     int64_t                  started_at, stopping_at, drain_until, viewed_at, stepped_at;

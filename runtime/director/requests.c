@@ -69,6 +69,16 @@ s_goes_by(const director_t *self, const party_t *party, const char *name)
     return found;
 }
 
+// A lost one, whose successor will be as it is.
+static bool
+s_waits(const director_t *self, const party_t *party)
+{
+    const restart_t *restart = self->restarts;
+    while (restart && restart->incarnation != party->incarnation)
+        restart = restart->next;
+    return restart;
+}
+
 static void
 s_pause(director_t *self, const verl_control_request_t *request, bool pause)
 {
@@ -76,12 +86,14 @@ s_pause(director_t *self, const verl_control_request_t *request, bool pause)
     const char *who = json_string_value(json_object_get(request->body, "who"));
     int count = 0;
     for (party_t *party = self->parties; name && party; party = party->next) {
-        if (party->dead || party->leaving || !s_goes_by(self, party, name))
+        bool gone = party->dead || party->leaving;
+        if ((gone && !s_waits(self, party)) || !s_goes_by(self, party, name))
             continue;
         party->paused = pause;
         snprintf(party->paused_by, sizeof party->paused_by, "%s", who ? who : "");
         party->paused_at = verl_now();
-        verl_order_number(self, party, 0, "pause", pause);
+        if (!gone)
+            verl_order_number(self, party, 0, "pause", pause);
         count++;
     }
     if (!count) {
@@ -98,9 +110,10 @@ void
 verl_resume_all(director_t *self)
 {
     for (party_t *party = self->parties; party; party = party->next)
-        if (party->paused && !party->dead) {
+        if (party->paused) {
             party->paused = false;
-            verl_order_number(self, party, 0, "pause", 0);
+            if (!party->dead)
+                verl_order_number(self, party, 0, "pause", 0);
         }
 }
 

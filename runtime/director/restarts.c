@@ -59,6 +59,7 @@ s_restart_later(director_t *self, const party_t *party, int crashes)
         verl_error_set(&self->error, "out of memory");
         return;
     }
+    restart->incarnation = party->incarnation;
     restart->replica = party->replica;
     restart->due = verl_now() + (PAUSE_NS << (crashes - 1));
     restart->next = self->restarts;
@@ -110,40 +111,49 @@ verl_lost(director_t *self, party_t *party, const char *why)
         s_replace(self, party, restartable, why);
 }
 
-// The next incarnation of a place, in every revision in which its predecessor had it.
-static void
-s_restart(director_t *self, const restart_t *restart)
+static party_t *
+s_lost(const director_t *self, const restart_t *restart)
 {
-    party_t *party = NULL;
-    verl_error_t error = { "" };
-    for (revision_t *revision = self->revisions; revision; revision = revision->next)
-        for (int i = 0; i < revision->slots_count; i++) {
-            slot_t *slot = &revision->slots[i];
-            const verl_plan_actor_t *actor = &revision->plan->actors[slot->actor];
-            if (slot->replica != restart->replica || strcmp(actor->name, restart->name) != 0 || !slot->party ||
-                !slot->party->leaving)
-                continue;
-            if (!party && !(party = verl_party_start(self, actor, restart->replica, &error))) {
-                verl_director_fail(self, "%s", error.text);
-                return;
-            }
-            party->paused = slot->party->paused;
-            verl_revision_seat(self, revision, slot, party);
-        }
+    party_t *party = self->parties;
+    while (party && party->incarnation != restart->incarnation)
+        party = party->next;
+    return party;
 }
 
+// The next incarnation has the places of the lost one, in every revision that still has it, and the newest settings.
+static void
+s_restart(director_t *self, const party_t *lost)
+{
+    verl_error_t error = { "" };
+    const verl_plan_actor_t *actor = verl_party_actor(self, lost);
+    party_t *party = actor ? verl_party_start(self, actor, lost->replica, &error) : NULL;
+    if (error.text[0])
+        verl_director_fail(self, "%s", error.text);
+    if (!party)
+        return;
+    party->paused = lost->paused;
+    for (revision_t *revision = self->revisions; revision; revision = revision->next) {
+        slot_t *slot = verl_revision_slot(revision, lost);
+        if (slot)
+            verl_revision_seat(self, revision, slot, party);
+    }
+}
+
+// Not before the lost one is dead: what it writes to, it writes to alone.
 void
 verl_restarts_step(director_t *self)
 {
     restart_t **link = &self->restarts;
     while (*link && self->phase != PHASE_STOPPING) {
         restart_t *restart = *link;
-        if (restart->due > verl_now()) {
+        const party_t *lost = s_lost(self, restart);
+        if (restart->due > verl_now() || (lost && !lost->dead)) {
             link = &restart->next;
             continue;
         }
         *link = restart->next;
-        s_restart(self, restart);
+        if (lost)
+            s_restart(self, lost);
         free(restart->name);
         free(restart);
     }

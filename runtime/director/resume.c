@@ -119,8 +119,9 @@ s_read_event(verl_resume_t *from, json_t *line, verl_error_t *error)
         return 0;
     if (strcmp(event, "begun") == 0)
         s_forget(from);
-    for (verl_resume_cut_t *cut = strcmp(event, "resumed") == 0 ? from->cuts : NULL; cut; cut = cut->next)
-        cut->pending |= cut->first >= json_integer_value(json_object_get(line, "from"));
+    const json_t *step = strcmp(event, "resumed") == 0 ? json_object_get(line, "from") : NULL;   // a life, no pause
+    for (verl_resume_cut_t *cut = step ? from->cuts : NULL; cut; cut = cut->next)
+        cut->pending |= cut->first >= json_integer_value(step);
     from->numbers = revision > from->numbers ? revision : from->numbers;
     return strcmp(event, "cut") == 0 ? s_add(from, revision, line, error) : 0;
 }

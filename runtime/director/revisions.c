@@ -140,9 +140,12 @@ verl_revision_wired(const revision_t *revision)
     return true;
 }
 
+// The newest first: what an actor is made of, it takes from the first table that comes.
 static void
 s_tables(director_t *self, revision_t *revision)
 {
+    if (revision->next)
+        s_tables(self, revision->next);
     for (int i = 0; i < revision->slots_count; i++) {
         slot_t *slot = &revision->slots[i];
         if (slot->party && slot->party->hello && !slot->tabled) {
@@ -297,8 +300,9 @@ verl_settle(director_t *self)
     if (self->phase == PHASE_STOPPING)
         return;
     bool all = true;
+    if (self->revisions)
+        s_tables(self, self->revisions);
     for (revision_t *revision = self->revisions; revision; revision = revision->next) {
-        s_tables(self, revision);
         s_peers(self, revision);
         all &= revision->cut < 0 || verl_revision_wired(revision);
     }

@@ -417,3 +417,74 @@ Test(faults, do_not_lose_a_change_that_was_in_force, .timeout = 280)
 {
     s_change_outlives("--set run.save_every=10 --set run.keep=1 --set run.max_in_flight=8");
 }
+
+Test(faults, do_not_lose_a_change_of_a_run_without_checkpoints, .timeout = 280)
+{
+    s_change_outlives("--set run.save_every=0 --set run.max_in_flight=8");
+}
+
+// --- in the middle of a change ------------------------------------------------------------------------------------
+
+#define AGAIN "on_failure = \"restart\"\n"
+#define LUA(file, number)                                                                                            \
+    "printf 'needs = { \"id\" }\\ngives = { \"made\" }\\nfunction score(batch) for i = 1, #batch.id do '"             \
+    "'batch.out.made[i] = " number " end end\\n' >" file "; "
+#define HERD                                                                                                         \
+    "[run]\nname = \"herd\"\n" FOREVER "max_in_flight = 6\n"                                                       \
+    "[stage.src]\nkind = \"synthetic\"\nbusy_ms = 1\n" AGAIN                                                       \
+    "[stage.mid]\nkind = \"lua\"\nfile = \"one.lua\"\ndepends_on = [\"src\"]\n" AGAIN                               \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"made\"]\n"                        \
+    "depends_on = [\"mid\"]\n" AGAIN
+
+typedef struct cut {
+    json_int_t first;
+    bool       now;                         // unfinished batches were the new one's
+} cut_t;
+
+// What was made: 1 before the cut, 2 from it on.
+static void
+s_see_made(const json_t *line, int64_t number, void *context)
+{
+    const cut_t *cut = context;
+    double made = json_number_value(json_object_get(line, "made"));
+    s_see_in_order(line, number, NULL);
+    cr_assert(made == (number < cut->first ? 1 : 2) || (cut->now && number < cut->first && made == 2),
+              "batch %lld, of a change at %lld, has %g", (long long) number, (long long) cut->first, made);
+}
+
+static void
+s_swap_and_kill(const char *change, bool now)
+{
+    run_t run;
+    run_start_after(&run, LUA("one.lua", "1") LUA("two.lua", "2"), HERD, "");
+    s_await(&run);
+    s_until_done(&run, 20);
+    said_t said = s_inject(&run, "pause mid"); // what is under way stays under way: the old revision cannot retire
+    DOES(said, "");
+    pid_t old = (pid_t) s_actor(&run, "mid", "pid");
+    said = s_inject(&run, "%s", change);
+    DOES(said, "is in force");
+    cut_t cut = { s_number(&said, "from batch "), now };
+    pid_t new = (pid_t) s_actor(&run, "mid", "pid");
+    cr_assert_neq(old, new);
+    if (!now)
+        kill(old, SIGKILL);
+    kill(new, SIGKILL);
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (s_done_batches(&run) < cut.first + 5 && verl_now() < limit)
+        s_inject(&run, "resume mid");       // whoever follows the paused one is paused
+    s_until_done(&run, cut.first + 30);
+    s_interrupt(&run);
+    cr_assert_geq(s_lines(&run, "out.jsonl", s_see_made, &cut), cut.first + 30);
+    run_done(&run);
+}
+
+Test(faults, of_an_old_and_a_new_incarnation_at_once_mix_nothing, .timeout = 280)
+{
+    s_swap_and_kill("swap mid file=two.lua", false);
+}
+
+Test(faults, of_a_new_incarnation_that_took_over_at_once_mix_nothing, .timeout = 280)
+{
+    s_swap_and_kill("--now swap mid file=two.lua", true);
+}
