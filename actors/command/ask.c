@@ -101,7 +101,7 @@ s_read(stream_t *stream, size_t most)
     if (got <= 0)
         return false;
     size_t size = (size_t) got;
-    if (stream->tail && stream->used + size > most) {
+    if (stream->tail && stream->used && stream->used + size > most) {
         size_t drop = stream->used + size - most;
         drop = drop < stream->used ? drop : stream->used;
         memmove(stream->text, stream->text + drop, stream->used - drop);
