@@ -94,7 +94,7 @@ verl_publish_to(seat_t *seat, edge_out_t *edge, int64_t replica, const verl_mess
 {
     host_t *host = seat->host;
     int64_t sent_at = verl_tap_on(host->tap) ? verl_now() : 0;      // before: its reader may be quick
-    if (edge->local) {
+    if (edge->local && replica == host->config.replica) {
         if (s_send_here(host, edge->local, message, output, error))
             return -1;
         if (sent_at)
