@@ -176,14 +176,24 @@ s_start(director_t *self, const verl_resume_t *from, verl_error_t *error)
     return verl_resume_changes(self, from, error);
 }
 
+// Milliseconds that may go by without a look at what no event tells of.
+static int
+s_patience(const director_t *self)
+{
+    if (self->phase == PHASE_STOPPING)
+        return 20;
+    if (self->config->watched || self->draining || self->changes || self->restarts)
+        return 50;
+    int most = self->holds ? 1000 : VERL_IDLE_MS;
+    return self->pace / VERL_MS < 50 ? 50 : self->pace / VERL_MS < most ? (int) (self->pace / VERL_MS) : most;
+}
+
 // One turn: what came, what died, what is due.
 static void
 s_turn(director_t *self)
 {
     int64_t now = verl_now();
-    bool brisk = self->config->watched || self->hurried || self->draining || self->changes || self->restarts;
-    bool event = verl_endpoint_step(self->endpoint, self->epoll_fd,
-                                    self->phase == PHASE_STOPPING ? 20 : brisk ? 50 : VERL_IDLE_MS);
+    bool event = verl_endpoint_step(self->endpoint, self->epoll_fd, s_patience(self));
     verl_endpoint_acknowledge(self->endpoint, false);
     if (event && self->config->signal_fd >= 0)
         s_on_signal(self);

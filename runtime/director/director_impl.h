@@ -21,7 +21,7 @@
 #include "runtime/wire/pack.h"
 
 #define VERL_CONTROL_WINDOW 4096
-#define VERL_IDLE_MS        1000            // longest sleep of the loop
+#define VERL_IDLE_MS        2500            // longest sleep of the loop
 #define VERL_WATCHED_NS     (VERL_S / 5)    // between views, and pings, when somebody looks
 #define VERL_STATES         7               // of a stage: seat_state_t, as in the report "done" …
 #define VERL_TIMES          (VERL_STATES + 3)   // … and behind them seat_bytes_t
@@ -185,7 +185,7 @@ struct director {
     bool                     script_ready;  // the run's own script has said so, or there is none
     bool                     rollback;      // this life ends, and the next goes on from the last checkpoint
     int                      lives;         // of this process, so far
-    bool                     hurried;       // some limit is so short that it is looked at often
+    int64_t                  pace;          // ns between two looks at the actor whose limits are the shortest
     int64_t                  first;         // batch of this life
     int64_t                  started_at, stopping_at, drain_until, viewed_at, stepped_at;
     int64_t                  save_step;     // of the checkpoint that is being written; -1: none

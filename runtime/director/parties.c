@@ -42,7 +42,8 @@ verl_party_start(director_t *self, const verl_plan_actor_t *actor, int64_t repli
     }
     party->instance->tag = party;
     party->begun_at = verl_now();
-    self->hurried |= verl_ping_every(self, actor) < VERL_S / 2;
+    int64_t every = verl_ping_every(self, actor);
+    self->pace = self->pace && self->pace < every ? self->pace : every;
     verl_event(self, "started", json_pack("{s:s, s:i}", "actor", verl_party_label(party, label, sizeof label), "pid",
                                           (int) party->instance->pid));
     return party;
