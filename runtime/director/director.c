@@ -184,7 +184,7 @@ s_patience(const director_t *self)
         return 20;
     if (self->config->watched || self->draining || self->changes || self->restarts)
         return 50;
-    int most = self->holds ? 1000 : VERL_IDLE_MS;
+    int most = verl_asked_lately(self) ? (int) (VERL_WATCHED_NS / VERL_MS) : self->holds ? 1000 : VERL_IDLE_MS;
     return self->pace / VERL_MS < 50 ? 50 : self->pace / VERL_MS < most ? (int) (self->pace / VERL_MS) : most;
 }
 

@@ -21,7 +21,7 @@
 #include "runtime/wire/pack.h"
 
 #define VERL_CONTROL_WINDOW 4096
-#define VERL_IDLE_MS        2500            // longest sleep of the loop
+#define VERL_IDLE_MS        4000            // longest sleep of the loop
 #define VERL_WATCHED_NS     (VERL_S / 5)    // between views, and pings, when somebody looks
 #define VERL_STATES         7               // of a stage: seat_state_t, as in the report "done" …
 #define VERL_TIMES          (VERL_STATES + 3)   // … and behind them seat_bytes_t
@@ -249,6 +249,7 @@ void verl_say(director_t *self, const char *format, ...) __attribute__((format(p
 // watchdog.c: deaths and hangs; restarts.c: what follows
 void verl_reap(director_t *self);
 void verl_check_parties(director_t *self);
+bool    verl_asked_lately(const director_t *self);                 // how the run is
 int64_t verl_ping_every(const director_t *self, const verl_plan_actor_t *actor);
 // An actor is dead or has failed: its run ends, or it gets a successor, or nobody minds. why: one sentence.
 void verl_lost(director_t *self, party_t *party, const char *why);

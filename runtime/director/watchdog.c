@@ -49,16 +49,23 @@ verl_reap(director_t *self)
         s_on_death(self, instance->tag, &death);
 }
 
-// Often where somebody looks, or where a short limit has to be kept.
+bool
+verl_asked_lately(const director_t *self)
+{
+    return self->asked_at && verl_now() - self->asked_at < ASKED_NS;
+}
+
+// Often where somebody looks, or where a short limit has to be kept: a mailbox is found silent within its liveness and
+// eight tenths of it, a handler too slow within a quarter of its timeout.
 int64_t
 verl_ping_every(const director_t *self, const verl_plan_actor_t *actor)
 {
-    double limit = actor->liveness > 0 && (actor->timeout <= 0 || actor->liveness < actor->timeout) ? actor->liveness
-                                                                                                    : actor->timeout;
-    bool watched = self->config->watched || (self->asked_at && verl_now() - self->asked_at < ASKED_NS);
-    int64_t every = watched ? VERL_WATCHED_NS : PING_NS;
-    if (limit > 0 && (int64_t) (limit * 1e9 / 2) < every)
-        every = (int64_t) (limit * 1e9 / 2);
+    int64_t every = self->config->watched || verl_asked_lately(self) ? VERL_WATCHED_NS : PING_NS;
+    double liveness = actor->liveness * 0.8e9, timeout = actor->timeout * 0.25e9;
+    if (liveness > 0 && (int64_t) liveness < every)
+        every = (int64_t) liveness;
+    if (timeout > 0 && (int64_t) timeout < every)
+        every = (int64_t) timeout;
     return every < 20 * VERL_MS ? 20 * VERL_MS : every;
 }
 
