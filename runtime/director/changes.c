@@ -9,9 +9,11 @@
 
 #define SAY_NS VERL_S                       // between two words to who waits
 
-static void
-s_change_free(change_t *change)
+void
+verl_change_free(change_t *change)
 {
+    if (!change)
+        return;
     verl_difference_destroy(&change->difference);
     for (int i = 0; i < change->swaps_count; i++)
         free(change->swaps[i]);
@@ -21,13 +23,27 @@ s_change_free(change_t *change)
     free(change);
 }
 
+int
+verl_change_swaps(change_t *change, const json_t *names)
+{
+    size_t count = json_array_size(names);
+    change->swaps = calloc(count + 1, sizeof *change->swaps);
+    for (size_t i = 0; change->swaps && i < count; i++) {
+        const char *name = json_string_value(json_array_get(names, i));
+        if (!name || !(change->swaps[change->swaps_count] = strdup(name)))
+            return -1;
+        change->swaps_count++;
+    }
+    return change->swaps ? 0 : -1;
+}
+
 // The first one is over.
 static void
 s_next(director_t *self)
 {
     change_t *change = self->changes;
     self->changes = change->next;
-    s_change_free(change);
+    verl_change_free(change);
 }
 
 void

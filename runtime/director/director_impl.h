@@ -262,6 +262,8 @@ int  verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error
 void verl_resume_done(verl_resume_t *from);
 
 // changes.c
+void verl_change_free(change_t *change);                            // NULL: nothing
+int  verl_change_swaps(change_t *change, const json_t *names);      // -1: no memory, or one is no string
 void verl_changes_add(director_t *self, change_t *change);
 void verl_changes_step(director_t *self);
 // A lost actor that only the change under way has: the change ends, and true.

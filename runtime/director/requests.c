@@ -14,19 +14,6 @@ struct watchers {
 
 // --- changes ------------------------------------------------------------------------------------------------------
 
-static int
-s_take_swaps(change_t *change, const json_t *swaps)
-{
-    size_t count = json_array_size(swaps);
-    change->swaps = calloc(count + 1, sizeof *change->swaps);
-    for (size_t i = 0; change->swaps && i < count; i++) {
-        const char *name = json_string_value(json_array_get(swaps, i));
-        if (!name || !(change->swaps[change->swaps_count++] = strdup(name)))
-            return -1;
-    }
-    return change->swaps ? 0 : -1;
-}
-
 static void
 s_apply(director_t *self, const verl_control_request_t *request)
 {
@@ -35,12 +22,10 @@ s_apply(director_t *self, const verl_control_request_t *request)
     const char *who = json_string_value(json_object_get(request->body, "who"));
     const json_t *at = json_object_get(request->body, "at"), *limit = json_object_get(request->body, "timeout");
     change_t *change = calloc(1, sizeof *change);
-    if (!fragment || !change || s_take_swaps(change, json_object_get(request->body, "swap")) ||
+    if (!fragment || !change || verl_change_swaps(change, json_object_get(request->body, "swap")) ||
         !(change->text = strdup(fragment)) || !(change->path = strdup(path ? path : "the change"))) {
         verl_control_refuse(self->control, request->token, "a change is a text \"fragment\" of TOML");
-        if (change)
-            free(change->text);
-        free(change);
+        verl_change_free(change);
         return;
     }
     change->token = request->token;
@@ -194,7 +179,8 @@ s_list(director_t *self, const verl_control_request_t *request)
                                                        (json_int_t) revision->plan->revision, "first",
                                                        (json_int_t) revision->cut));
     for (const change_t *change = self->changes; change; change = change->next)
-        json_array_append_new(waiting, json_pack("{s:o, s:I, s:b}", "who", verl_json_text(change->who), "at", (json_int_t) change->at,
+        json_array_append_new(waiting, json_pack("{s:o, s:I, s:b}", "who", verl_json_text(change->who), "at",
+                                                 (json_int_t) change->at,
                                                  "prepares", change->candidate != NULL));
     for (const party_t *party = self->parties; party; party = party->next)
         if (party->paused && !party->dead)

@@ -192,16 +192,11 @@ s_change(const verl_resume_cut_t *cut, change_t *change)
 {
     const char *text = json_string_value(json_object_get(cut->event, "fragment"));
     const char *path = json_string_value(json_object_get(cut->event, "path"));
-    const json_t *swaps = json_object_get(cut->event, "swap");
     change->at = cut->first;
     snprintf(change->who, sizeof change->who, "resumed");
-    change->swaps = calloc(json_array_size(swaps) + 1, sizeof *change->swaps);
-    for (size_t i = 0; change->swaps && i < json_array_size(swaps); i++) {
-        const char *name = json_string_value(json_array_get(swaps, i));
-        if (!name || !(change->swaps[change->swaps_count++] = strdup(name)))
-            return -1;
-    }
-    return text && path && change->swaps && (change->text = strdup(text)) && (change->path = strdup(path)) ? 0 : -1;
+    if (verl_change_swaps(change, json_object_get(cut->event, "swap")))
+        return -1;
+    return text && path && (change->text = strdup(text)) && (change->path = strdup(path)) ? 0 : -1;
 }
 
 int

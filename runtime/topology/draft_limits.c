@@ -112,7 +112,7 @@ s_reader_of_actor(const verl_draft_t *draft, int index, int *ret_maker)
     return -1;
 }
 
-// What this version cannot keep is not promised: the run stops where an actor fails.
+// What on_failure promises has to be possible.
 static void
 s_check_failure(verl_draft_t *draft, int index)
 {
