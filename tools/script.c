@@ -137,8 +137,7 @@ s_waits(const script_t *self)
 static int
 s_loop(script_t *self, verl_error_t *error)
 {
-    while (s_all_due(self, error) == 0 && s_waits(self) && !self->ended && !self->interrupted) {
-        verl_script_wait(self);
+    while (s_all_due(self, error) == 0 && s_waits(self) && verl_script_wait(self)) {
         if (json_array_size(self->lines) == 0)
             continue;
         json_t *line = json_incref(json_array_get(self->lines, 0));
@@ -239,9 +238,9 @@ s_script(const char *run_directory, const char *file, int guard_fd)
     int rc = verl_script_open(&self, run_directory, &error);
     rc = rc == 0 ? verl_script_journal_open(&self, &error) : rc;
     rc = rc == 0 ? s_run(&self, &error) : rc;
-    if (self.ending && !self.ended && rc != 0) {
-        verl_script_say(&self, error.text);
+    if ((self.ending || self.ended) && rc != 0) {
         self.ended = true;
+        verl_script_say(&self, error.text);
     }
     bool interrupted = self.interrupted, ended = self.ended;
     self.interrupted = false; // a second signal ends the taking back

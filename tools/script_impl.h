@@ -53,6 +53,7 @@ typedef struct script {
     int              signal_fd;
     bool             interrupted;           // by a signal
     bool             ended;                 // the run has
+    bool             told_all;              // … and its last step was told
     bool             ending;                // it takes no more changes
     int64_t          signal_heard;          // ns: when a signal was last
     char             names[4200];           // the file that names the run's sockets …
@@ -88,9 +89,9 @@ int     verl_script_open(script_t *self, const char *run_directory, verl_error_t
 void    verl_script_close(script_t *self);
 // Asks by the socket for changes (takes the request) and waits for the answer, `first` only or the last. NULL with why.
 json_t *verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error);
-// Waits for more to look at: a step, a signal, the end of the run.
-void    verl_script_wait(script_t *self);
-// Looks whether a signal has come: SIGUSR1 says that the run is over. True: this script is to end.
+// Waits for more to look at. False: nothing more will come, after a signal or the last step of a run that has ended.
+bool    verl_script_wait(script_t *self);
+// Looks whether a signal has come: SIGUSR1 says that the run is over. True: what runs now is to end.
 bool    verl_script_signalled(script_t *self);
 int     verl_script_hold(script_t *self, int64_t batch, verl_error_t *error);
 int     verl_script_release(script_t *self, int64_t batch, verl_error_t *error);

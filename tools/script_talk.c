@@ -17,6 +17,7 @@
 
 #define S_LINES_MOST 100000 // steps that wait to be looked at
 #define S_LOOK_MS    250    // between two looks whether the run has moved
+#define S_LAST_MS    1000   // for the last steps of a run that has ended; less than the run waits for its script
 #define S_HOLD_TRIES 12
 #define S_START_NS   (30 * VERL_S) // for a run that is just starting, and brought this script up
 
@@ -29,6 +30,7 @@ s_pump(script_t *self)
     while ((line = verl_client_next(self->watch, 0, &late))) {
         if (json_is_integer(json_object_get(line, "step")) && json_array_size(self->lines) < S_LINES_MOST)
             json_array_append(self->lines, line);
+        self->told_all = self->told_all || json_is_true(json_object_get(line, "over"));
         json_decref(line);
     }
     self->ended = self->ended || verl_client_why(self->watch) == VERL_CLIENT_ENDED;
@@ -42,7 +44,7 @@ verl_script_signalled(script_t *self)
         return self->interrupted; // some senders say it twice
     self->signal_heard = verl_now();
     self->ended = self->ended || info.ssi_signo == SIGUSR1;
-    self->interrupted = true;
+    self->interrupted = self->interrupted || info.ssi_signo != SIGUSR1;
     return true;
 }
 
@@ -154,7 +156,19 @@ s_follow(script_t *self)
     self->following = false;
 }
 
-void
+// The steps of a run that has ended may still be on their way.
+static void
+s_hear_out(script_t *self)
+{
+    int64_t until = verl_now() + S_LAST_MS * VERL_MS;
+    zmq_pollitem_t item = { .socket = verl_client_socket(self->watch), .events = ZMQ_POLLIN };
+    while (!self->told_all && json_array_size(self->lines) == 0 && verl_now() < until) {
+        zmq_poll(&item, 1, S_LAST_MS / 10);
+        s_pump(self);
+    }
+}
+
+bool
 verl_script_wait(script_t *self)
 {
     s_pump(self);
@@ -162,6 +176,9 @@ verl_script_wait(script_t *self)
         s_poll(self, false);
     if (!self->ended && !self->interrupted && s_moved(self))
         s_follow(self);
+    if (self->ended && !self->interrupted)
+        s_hear_out(self);
+    return !self->interrupted && (!self->ended || json_array_size(self->lines) > 0);
 }
 
 static bool
@@ -186,8 +203,9 @@ s_ask(script_t *self, json_t *request, bool first, bool *ret_again, verl_error_t
             return NULL;
         }
         *ret_again = nothing && s_moved(self);
-        if (*ret_again || (nothing && self->interrupted)) {
-            verl_error_set(error, *ret_again ? "the run went back to a checkpoint" : "interrupted");
+        if (*ret_again || (nothing && (self->interrupted || self->ended))) {
+            verl_error_set(error, *ret_again ? "the run went back to a checkpoint"
+                                  : self->ended ? "the run has ended" : "interrupted");
             return NULL;
         }
         if (nothing)
@@ -216,6 +234,10 @@ verl_script_ask(script_t *self, json_t *request, bool first, verl_error_t *error
         if (!self->following && !self->ended && s_moved(self))
             s_follow(self);
         again = false;
+        if (self->ended) {
+            verl_error_set(error, "the run has ended");
+            break;
+        }
         answer = s_ask(self, request, first, &again, &why);
         again = again && !self->following && !self->ended && !self->interrupted;
         if (again && !s_moved(self))

@@ -322,6 +322,8 @@ verl_requests_free(director_t *self)
 {
     while (self->watchers && self->watchers->first) {
         watcher_t *watcher = self->watchers->first;
+        if (!self->rollback && self->control)   // all of the run's steps were told
+            verl_control_answer(self->control, watcher->token, json_pack("{s:b}", "over", true), true);
         self->watchers->first = watcher->next;
         free(watcher);
     }
