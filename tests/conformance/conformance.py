@@ -666,15 +666,42 @@ def gives_up_a_handler_when_it_is_told_to_stop(bench):
     check(bench.process.returncode == 0, f"it ended with {bench.process.returncode}: {bench.tail()}")
 
 
-@rule
-def restores_what_it_saved(bench):
+def _stateful(bench):
+    """A line through an actor with state; None where the host in C is tested, whose kind here keeps none."""
     if bench.kind == "host":
-        return  # its kind without state has nothing to restore
+        return None
     os.environ["CONFORMANCE_STATE"] = "1"
     try:
-        line = Line(bench).up()
+        return Line(bench).up()
     finally:
         del os.environ["CONFORMANCE_STATE"]
+
+
+@rule
+def goes_on_when_an_ordered_save_fails(bench):
+    line = _stateful(bench)
+    if line is None:
+        return
+    line.feed(0)
+    line.wait(1)
+    handover = (1 << 40) + 3
+    bench.order(1, "save", handover, os.path.join(bench.log, "not-a-directory"))
+    failed = bench.hear("failed")[0]
+    check(failed[1:3] == [-1, handover] and "not-a-directory" in failed[3], f"the save that failed is told as {failed}")
+    line.feed(1)
+    bench.until(lambda: len(line.outlet.inbox) >= 2, "the next batch of an actor whose state was wanted in vain")
+    directory = os.path.join(bench.directory, "better")
+    bench.order(1, "save", handover + 1, directory)
+    bench.until(lambda: bench.reports("saved"), "a later save")
+    check(bench.reports("saved")[0][1] == handover + 1 and os.path.exists(os.path.join(directory, "state.json")),
+          "a later save is not written")
+
+
+@rule
+def restores_what_it_saved(bench):
+    line = _stateful(bench)
+    if line is None:
+        return
     for batch in range(3):
         line.feed(batch)
     line.wait(3)

@@ -24,15 +24,16 @@ from ._version import VERSION as __version__
 
 if TYPE_CHECKING:
     from ._batch import Batch, Ragged, Text
-    from ._stage import Failure, Rows, Skip, Stage
+    from ._errors import Failure, Skip
+    from ._stage import Rows, Stage
 
 _F = TypeVar("_F", bound=Handler)
 _stages: Dict[str, StageKind] = {}
 _hooks: Dict[str, Handler] = {}
 
 # What needs numpy is loaded when it is first asked for, so that a program describes itself at once.
-_LATER = {"Batch": "_batch", "Ragged": "_batch", "Text": "_batch", "Failure": "_stage", "Rows": "_stage",
-          "Skip": "_stage", "Stage": "_stage"}
+_LATER = {"Batch": "_batch", "Ragged": "_batch", "Text": "_batch", "Failure": "_errors",
+          "Rows": "_stage", "Skip": "_errors", "Stage": "_stage"}
 
 
 def __getattr__(name: str) -> Any:

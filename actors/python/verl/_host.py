@@ -19,9 +19,9 @@ from ._arena import Arena, ArenaError
 from ._batch import Made, unpack_batch
 from ._endpoint import COMPANY_NS, CONTROL, DIRECTOR, LAZY_NS, MS, REPORT, Endpoint, Inbound, Kept, Outbound
 from ._plan import Plan
-from ._program import Program
+from ._program import Program, takes_argument
 from ._seat import WORKER, Ack, EdgeIn, EdgeOut, Output, Seat, Unit, View
-from ._stage import Failure, Skip, Stopped
+from ._errors import Failure, Skip, Stopped, clip, explain
 from ._tap import KINDS, TRACE_DATA, TRACE_REPORT, Tap
 from ._wire import DATA, Malformed, Message, is_int, now_ns, pack, unpack
 from ._world import World
@@ -32,22 +32,6 @@ NONE, PREPARE, SAVE = -1, -2, -3  # what the worker does beside stages
 SWITCH = 1e-3  # seconds after which a thread that computes lets the other have the interpreter
 GRACE = 1.0  # seconds that a handler has to give up
 Bodies = List[Tuple[EdgeOut, bytes]]
-
-
-def clip(text: str, size: int = 1000) -> str:
-    """As the director takes it: so many bytes at most, no zero byte, one line."""
-    return " ".join(text.replace("\0", " ").split()).encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
-
-
-def explain(error: BaseException) -> str:
-    """One sentence of an exception, with where it was raised."""
-    if isinstance(error, (Failure, Malformed, ArenaError)):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    own = os.path.dirname(os.path.abspath(__file__))
-    outer = [frame for frame in frames if not os.path.abspath(frame.filename).startswith(own)]
-    where = f" ({os.path.basename(outer[-1].filename)}:{outer[-1].lineno})" if outer else ""
-    return f"{type(error).__name__}: {error}{where}"
 
 
 class Host:
@@ -93,9 +77,10 @@ class Host:
             if flush:
                 self.report.flush()
 
-    def say_failed(self, seat: Optional[Seat], batch: int, text: str) -> None:
+    def say_failed(self, seat: Optional[Seat], batch: int, text: str, fatal: bool = True) -> None:
+        """fatal: this actor works no more, and answers until the director ends it."""
         with self.lock:
-            self.failed = True
+            self.failed = self.failed or fatal
         revision = seat.world.revision if seat is not None else self.worlds[-1].revision if self.worlds else 0
         self.say(["failed", seat.index if seat is not None else -1, batch, clip(text)], revision, batch, True)
 
@@ -341,12 +326,13 @@ class Host:
                 failure = self._call(SAVE, step, "snapshot", directory)
             except OSError as error:
                 failure = f"cannot make {directory}: {error.strerror}"
-        if self.saves:
+        ordered = bool(self.saves)
+        if ordered:
             del self.saves[0]
         else:
             self._save_after(step, self.worlds[-1].plan.steps)
         if failure is not None:
-            self.say_failed(None, step, failure)
+            self.say_failed(None, step, failure, fatal=not ordered)  # what an order's failure means the director knows
         else:
             self.say(["saved", step], 0, step, True)
 
@@ -516,8 +502,8 @@ class Host:
             return
         first = self.worlds[0].seats[0].stage
         wanted = self.program.hooks.get("prepare")
-        takes_options = wanted is not None and wanted.__code__.co_argcount > 0
-        failure = self._call(PREPARE, -1, "prepare", *([first.options] if takes_options else []))
+        arguments = [first.options] if wanted is not None and takes_argument(wanted) else []
+        failure = self._call(PREPARE, -1, "prepare", *arguments)
         if failure is not None:
             self.say_failed(None, -1, failure)
         else:

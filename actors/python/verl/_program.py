@@ -96,17 +96,32 @@ def fill_options(kind: StageKind, given: Dict[str, Any]) -> Options:
                     for name, declared in kind.options.items()})
 
 
+def _positional(function: Handler) -> List[inspect.Parameter]:
+    """The arguments that a call may give by their place. Of whatever can be called: a function, a method, a partial."""
+    return [p for p in inspect.signature(function).parameters.values()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def takes_argument(function: Handler) -> bool:
+    """May it be given one argument? Where that cannot be known it is given none."""
+    try:
+        return bool(_positional(function))
+    except (TypeError, ValueError):
+        return False
+
+
 def make_stage(handler: Handler, name: Optional[str], needs: Sequence[str], gives: Sequence[str],
                options: Dict[str, Any], source: bool, by_row: bool, maps: bool) -> StageKind:
-    called = name or handler.__name__
+    called = name or getattr(handler, "__name__", "")
+    if not called:
+        raise TypeError(f"a stage is {handler!r:.100}, which has no name of its own: verl.stage(name=...) would be right")
     declared = {key: value if isinstance(value, Option) else Option(value) for key, value in options.items()}
     for key, value in declared.items():
         if type(value.default) not in _TYPES:
             raise TypeError(f"stage '{called}': the default of option '{key}' is {value.default!r}: a bool, int, "
                             "float, str, list or dict would be right")
         check_option(key, value, value.default)
-    positional = [p for p in inspect.signature(handler).parameters.values()
-                  if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+    positional = [p for p in _positional(handler) if p.default is p.empty]
     if not 1 <= len(positional) <= 2:
         raise TypeError(f"stage '{called}': a handler takes the batch, or the batch and the stage")
     about = (inspect.getdoc(handler) or "").split("\n")[0].rstrip(".")

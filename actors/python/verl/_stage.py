@@ -8,21 +8,13 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 import numpy
 
 from ._batch import Array, Batch, Made, parse_type
+from ._errors import Failure, Skip, plain
 from ._program import Options
 
 _MASK = (1 << 64) - 1
-
-
-class Failure(Exception):
-    """A handler cannot go on; the text says why in one sentence."""
-
-
-class Skip(Exception):
-    """The batch is to be done without a result, here and at every reader."""
-
-
-class Stopped(BaseException):
-    """The run is being stopped while a handler works."""
+_NAME = 200  # bytes of a metric's name, and of what was loaded
+_LINE = 1000  # of a line in the log
+_SAMPLE = 1 << 16  # of a text that is shown to people
 
 
 def stage_seed(run_seed: int, name: str) -> int:
@@ -70,6 +62,10 @@ class Metric:
         self.weight = 1.0
 
 
+def _is_name(name: str) -> bool:
+    return 0 < len(name.encode("utf-8", "replace")) <= _NAME and not any(c in '"\\' or not c.isprintable() for c in name)
+
+
 class Stage:
     """What a handler gets as its second argument. It belongs to the handler's thread."""
 
@@ -96,22 +92,28 @@ class Stage:
         """One value of a metric of this batch. It must not depend on time: runs are repeated bit by bit."""
         metric = self.metrics.get(name)
         if metric is None:
+            if not isinstance(name, str) or not _is_name(name):
+                raise Failure(f"a metric is called {name!r:.250}: a name such as 'reward/length', of at most {_NAME} "
+                              "bytes, would be right")
             metric = self.metrics[name] = Metric(name)
+        if not 0 <= weight < math.inf:
+            raise Failure(f"the weight of metric '{name}' is {weight}: 0 or more would be right")
         metric.add(float(value), float(weight))
 
     def log(self, text: str) -> None:
         """A line in the run's log."""
-        self._say(["log", self.name, text.encode("utf-8", "replace")[:1000].decode("utf-8", "ignore")], self.number)
+        self._say(["log", self.name, plain(text, _LINE)], self.number)
 
     def sample(self, prompt: str, response: str, score: float) -> None:
         """One example for people."""
-        self._say(["sample", self.name, self.number, prompt, response, float(score)], self.number)
+        self._say(["sample", self.name, self.number, plain(prompt, _SAMPLE), plain(response, _SAMPLE), float(score)],
+                  self.number)
 
     def loaded(self, what: str, seconds: float) -> None:
         """Something was loaded that this stage works with (a tokenizer, a model), in so many seconds: verl-spy report
         names what is loaded again for every batch."""
-        self._say(["loaded", self.name, self.number, what.encode("utf-8", "replace")[:200].decode("utf-8", "ignore"),
-                   max(0.0, float(seconds))], self.number)
+        self._say(["loaded", self.name, self.number, plain(what, _NAME), min(max(0.0, float(seconds)), 1e8)],
+                  self.number)
 
     def fail(self, text: str) -> None:
         """Ends the handler: it cannot go on, and why."""
@@ -123,7 +125,7 @@ class Stage:
 
     def progress(self, done: float) -> bool:
         """Long work says how far it is, 0 to 1. True: the run is being stopped; give up."""
-        self.progressed = float(done)
+        self.progressed = min(max(0.0, float(done)), 1.0)
         return self._stopping()
 
     def random(self, row: int = 0) -> numpy.random.Generator:

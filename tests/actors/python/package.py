@@ -1,5 +1,6 @@
 """Tests of the package's parts, against what was not made by it: struct, msgpack, and figures from the C side."""
 
+import functools
 import math
 import os
 import random
@@ -199,6 +200,57 @@ class Stages(unittest.TestCase):
         for handler in (lambda: None, lambda a, b, c: None):
             with self.assertRaises(TypeError):
                 _program.make_stage(handler, "s", [], [], {}, False, False, False)
+
+    def test_a_handler_is_whatever_can_be_called(self):
+        class Judge:
+            def __call__(self, batch, stage):
+                return {}
+
+            def load(self, options):
+                pass
+
+        self.assertEqual(_program.make_stage(Judge(), "s", [], [], {}, False, False, False).arguments, 2)
+        partial = functools.partial(lambda scale, batch: None, 2)
+        self.assertEqual(_program.make_stage(partial, "s", [], [], {}, False, False, False).arguments, 1)
+        with self.assertRaisesRegex(TypeError, "name="):
+            _program.make_stage(partial, None, [], [], {}, False, False, False)
+        self.assertTrue(_program.takes_argument(Judge().load))
+        self.assertTrue(_program.takes_argument(functools.partial(lambda scale, options: None, 2)))
+        self.assertFalse(_program.takes_argument(functools.partial(lambda options: None, 2)))
+        self.assertFalse(_program.takes_argument(lambda: None))
+
+    def said(self):
+        found = []
+        stage = _stage.Stage("s", _program.Options(), 1, 2, {}, lambda body, batch: found.append(body), lambda: False)
+        return stage, found
+
+    def test_what_a_stage_says_is_as_the_director_takes_it(self):
+        stage, found = self.said()
+        stage.log("one\0two\nthree")
+        stage.log("é" * 1000)
+        stage.loaded("a\0" * 300, math.inf)
+        stage.loaded("b", -1)
+        stage.sample("\0p\ud800", 3, 0.5)
+        self.assertEqual(found[0], ["log", "s", "one two\nthree"])
+        self.assertEqual(found[1][2], "é" * 500)
+        self.assertEqual(found[2][3], "a " * 100)
+        self.assertTrue(0 <= found[2][4] < 1e9 and found[3][4] == 0)
+        self.assertEqual(found[4][3:5], [" p?", "3"])
+        for body in found:
+            msgpack.packb(body, use_bin_type=True)
+        for done, expected in ((0.25, 0.25), (math.nan, 0.0), (7, 1.0), (-1, 0.0)):
+            stage.progress(done)
+            self.assertEqual(stage.progressed, expected)
+
+    def test_a_metric_with_a_wrong_name_or_weight_fails_its_handler(self):
+        stage, _ = self.said()
+        stage.metric("é" * 100, 1)
+        for name in ("", "a\0b", "a\nb", 'a"b', "x" * 201, 3):
+            with self.assertRaisesRegex(verl.Failure, "a metric is called"):
+                stage.metric(name, 1)
+        for weight in (-1, math.nan, math.inf):
+            with self.assertRaisesRegex(verl.Failure, "0 or more"):
+                stage.metric("good", 1, weight)
 
     def test_a_program_describes_itself_without_numpy_and_zmq(self):
         code = ("import sys\nfor name in ('numpy', 'zmq', 'msgpack'): sys.modules[name] = None\n"
