@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "actors/lm/model_private.h"
+#include "actors/lm/vector.h"
 #include "kernels/bf16.h"
 #include "kernels/rope.h"
 #include "kernels/sampling.h"
@@ -101,7 +102,7 @@ verl_lm_weights_changed(verl_lm_t *lm)
     if (lm->dtype != VERL_LM_BF16)
         return 0;
     if (!lm->bf16)
-        lm->bf16 = malloc((size_t) lm->layout.total * sizeof lm->bf16[0]);
+        lm->bf16 = verl_lm_vector((size_t) lm->layout.total * sizeof lm->bf16[0]);
     if (!lm->bf16)
         return -1;
     verl_bf16_from_f32(lm->layout.total, lm->params, lm->bf16, lm->threads);

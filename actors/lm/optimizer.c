@@ -2,19 +2,25 @@
 #include "actors/lm/optimizer.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include "actors/lm/refuse.h"
+#include "actors/lm/vector.h"
 #include "kernels/adamw.h"
 
 int
 verl_lm_optimizer_init(verl_lm_optimizer_t *self, int64_t count)
 {
     *self = (verl_lm_optimizer_t){ .count = count };
-    self->m = calloc((size_t) count, sizeof(float));
-    self->v = calloc((size_t) count, sizeof(float));
-    if (self->m && self->v)
-        return 0;
-    verl_lm_optimizer_done(self);
-    return -1;
+    size_t bytes = (size_t) count * sizeof(float);
+    self->m = verl_lm_vector(bytes);
+    self->v = verl_lm_vector(bytes);
+    if (!self->m || !self->v) {
+        verl_lm_optimizer_done(self);
+        return -1;
+    }
+    memset(self->m, 0, bytes);
+    memset(self->v, 0, bytes);
+    return 0;
 }
 
 void

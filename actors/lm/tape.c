@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "actors/lm/model_private.h"
+#include "actors/lm/vector.h"
 
 verl_lm_tape_t *
 verl_lm_tape_new(void)
@@ -149,7 +150,7 @@ s_reserve_memory(verl_lm_tape_t *t, int64_t floats)
     if (t->memory_floats >= floats)
         return 0;
     free(t->memory);
-    t->memory = aligned_alloc(64, ((size_t) floats * sizeof(float) + 63) / 64 * 64);
+    t->memory = verl_lm_vector((size_t) floats * sizeof(float));
     t->memory_floats = t->memory ? floats : 0;
     return t->memory ? 0 : -1;
 }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "actors/lm/load.h"
+#include "actors/lm/vector.h"
 #include "actors/policy/policy.h"
 
 const char *
@@ -13,10 +14,7 @@ verl_policy_tokenizer_path(const verl_policy_t *self)
 static float *
 s_new_vector(int64_t count)
 {
-    void *memory = NULL;
-    if (posix_memalign(&memory, 64, (size_t) count * sizeof(float)) != 0)
-        return NULL;
-    return memory;
+    return verl_lm_vector((size_t) count * sizeof(float));
 }
 
 int

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "actors/lm/vector.h"
 
 int
 verl_bench_llama_init(verl_bench_llama_t *self, int64_t layers, int64_t vocab, verl_error_t *error)
@@ -17,7 +18,7 @@ verl_bench_llama_init(verl_bench_llama_t *self, int64_t layers, int64_t vocab, v
     if (verl_lm_layout_init(&self->layout, &self->config))
         return verl_error_set(error, "no memory for the layout of a model");
     size_t bytes = (size_t) self->layout.total * sizeof(float);
-    self->params = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    self->params = verl_lm_vector(bytes);
     if (!self->params || verl_lm_init_params(&self->config, self->params, 0.02, 7))
         return verl_error_set(error, "no memory for a model of %zu MiB", bytes >> 20);
     self->lm = verl_lm_new(&self->config, self->params, VERL_LM_F32, 0, text, sizeof text);
