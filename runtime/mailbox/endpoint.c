@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#define TICK_MS         20                  // a status that changed is told at the latest after that
 #define IDLE_MS         10000               // longest sleep of a mailbox thread
 #define RESEND_MAX_NS   (10 * VERL_S)
 #define FRAMES_A_STEP   256                 // read before other duties get their turn
@@ -71,16 +70,64 @@ verl_endpoint_destroy(verl_endpoint_t **endpoint_p)
     free(self);
 }
 
-uint64_t
-verl_endpoint_incarnation(const verl_endpoint_t *endpoint)
-{
-    return endpoint->incarnation;
-}
-
 // --- turns -------------------------------------------------------------------------------------------------------
 
-// Tells what changed and was not told for a while, sends again what stayed unanswered. Returns the milliseconds until
-// it has to be called again.
+// Has it been so for a tick? *since: when that was first seen, 0: not yet.
+static bool
+s_for_a_tick(int64_t *since, int64_t now)
+{
+    if (!*since)
+        *since = now;
+    return now - *since >= VERL_TICK_MS * VERL_MS;
+}
+
+// Sends what was queued and not flushed for a tick, and tells what changed and was not told for one. Returns the
+// milliseconds until it has to be called again, at most `wait`.
+static int
+s_tell_late(verl_endpoint_t *self, int64_t now, int wait)
+{
+    bool queued = verl_peers_queued(self), flush = queued && s_for_a_tick(&self->queued_at, now);
+    if (queued && !flush)
+        wait = VERL_TICK_MS;
+    else
+        self->queued_at = 0;
+    for (peer_t *peer = self->peers; peer; peer = peer->next)
+        for (verl_inbound_t *in = peer->inbound; in; in = in->next) {
+            if (!verl_inbound_untold(in))
+                continue;
+            wait = VERL_TICK_MS;
+            if (!s_for_a_tick(&in->changed_at, now))
+                continue;
+            verl_peers_flush(self);         // a report of a batch goes before the batch is acknowledged
+            verl_inbound_tell(self, peer, in);
+            flush = true;
+        }
+    if (flush)
+        verl_peers_flush(self);
+    return wait;
+}
+
+// Sends again what stayed unanswered. Returns as above.
+static int
+s_repeat(verl_endpoint_t *self, int64_t now, int wait)
+{
+    for (peer_t *peer = self->peers; peer; peer = peer->next)
+        for (verl_outbound_t *out = peer->outbound; out; out = out->next) {
+            if (out->sent <= out->received)
+                continue;
+            if (now - out->answered_at >= out->resend_ns) {
+                verl_outbound_send_from(out, out->received + 1);
+                verl_peer_flush(peer);
+                out->answered_at = now;
+                out->resend_ns = out->resend_ns * 2 < RESEND_MAX_NS ? out->resend_ns * 2 : RESEND_MAX_NS;
+            }
+            int left = (int) ((out->answered_at + out->resend_ns - now) / VERL_MS) + 1;
+            wait = left < wait ? left : wait;
+        }
+    return wait;
+}
+
+// Returns the milliseconds until it has to be called again.
 static int
 s_heartbeat(verl_endpoint_t *self)
 {
@@ -88,35 +135,9 @@ s_heartbeat(verl_endpoint_t *self)
     int wait = self->sent ? (int) (VERL_RESEND_NS / VERL_MS) : IDLE_MS;
     self->sent = false;
     int64_t now = verl_now();
-    for (peer_t *peer = self->peers; peer; peer = peer->next) {
-        bool tell = false;
-        for (verl_inbound_t *in = peer->inbound; in; in = in->next) {
-            if (!verl_inbound_untold(in))
-                continue;
-            wait = TICK_MS;
-            if (!in->changed_at)
-                in->changed_at = now;
-            else if (now - in->changed_at >= TICK_MS * VERL_MS) {
-                verl_inbound_tell(self, peer, in);
-                tell = true;
-            }
-        }
-        for (verl_outbound_t *out = peer->outbound; out; out = out->next) {
-            if (out->sent <= out->received)
-                continue;
-            if (now - out->answered_at >= out->resend_ns) {
-                verl_outbound_send_from(out, out->received + 1);
-                out->answered_at = now;
-                out->resend_ns = out->resend_ns * 2 < RESEND_MAX_NS ? out->resend_ns * 2 : RESEND_MAX_NS;
-                tell = true;
-            }
-            int left = (int) ((out->answered_at + out->resend_ns - now) / VERL_MS) + 1;
-            wait = left < wait ? left : wait;
-        }
-        if (tell)
-            verl_peer_flush(peer);
-    }
-    self->sleeps_long = wait > VERL_RESEND_NS / VERL_MS;
+    wait = s_tell_late(self, now, wait);
+    wait = s_repeat(self, now, wait);
+    self->sleeps_ms = wait;
     pthread_mutex_unlock(&self->lock);
     return wait;
 }

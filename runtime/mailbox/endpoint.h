@@ -40,12 +40,9 @@ verl_endpoint_t *verl_endpoint_new(void *zmq, uint64_t incarnation, const char *
                                    const verl_endpoint_handlers_t *handlers, void *context, verl_error_t *error);
 // Closes all sockets; what is not done with is dropped, so drain before. Only when no other thread uses it any more.
 void verl_endpoint_destroy(verl_endpoint_t **endpoint_p);
-uint64_t verl_endpoint_incarnation(const verl_endpoint_t *endpoint);
 
 // Connects to a peer, once. Never blocks: what is sent before the peer is there waits in its socket.
 int verl_endpoint_connect(verl_endpoint_t *endpoint, uint64_t incarnation, const char *address, verl_error_t *error);
-// The peer is gone: its channels are closed, what it had not acknowledged is returned by `done`.
-void verl_endpoint_disconnect(verl_endpoint_t *endpoint, uint64_t incarnation);
 
 // Channels. `window`: messages that the receiver lets come before it takes the first (credit); both ends name the same.
 // Both return the channel that is there already if there is one, and NULL without memory or peer. They live until
@@ -65,7 +62,7 @@ void            verl_inbound_release(verl_inbound_t *inbound);
 void verl_outbound_close(verl_outbound_t *outbound);
 void verl_inbound_close(verl_endpoint_t *endpoint, verl_inbound_t *inbound);
 // The receiver of `from` is gone and that of `outbound` takes its place: it gets all that was kept, numbered anew. Returns
-// -1 without memory.
+// -1 without memory: then the last of it is still in `from`.
 int  verl_outbound_inherit(verl_outbound_t *outbound, verl_outbound_t *from);
 int64_t  verl_inbound_edge(const verl_inbound_t *inbound);
 
@@ -80,7 +77,8 @@ void verl_endpoint_flush(verl_endpoint_t *endpoint);
 // order in which they came. The status goes with verl_endpoint_acknowledge, or with the next heartbeat.
 void verl_inbound_taken(verl_inbound_t *inbound, int64_t count);
 void verl_inbound_done(verl_inbound_t *inbound, int64_t count);
-// Sends the statuses that changed. `urgent` false: only of channels of which a quarter of the window is used up.
+// Sends the statuses that changed, and before them what is queued. `urgent` false: only of channels of which a quarter of
+// the window is used up; what stays untold or queued goes within 20 ms.
 void verl_endpoint_acknowledge(verl_endpoint_t *endpoint, bool urgent);
 
 int verl_endpoint_ping(verl_endpoint_t *endpoint, uint64_t to, int64_t number);
@@ -91,6 +89,6 @@ bool verl_endpoint_step(verl_endpoint_t *endpoint, int fd, int timeout_ms);
 // Makes the mailbox thread return from its wait. Any thread, and signal handlers.
 void verl_endpoint_wake(verl_endpoint_t *endpoint);
 
-// Messages that are kept because their receivers are not done with them.
+// Messages that are kept because their receivers are not done with them: for tests.
 int64_t verl_endpoint_unanswered(verl_endpoint_t *endpoint);
 #endif

@@ -12,6 +12,7 @@
 #include "runtime/mailbox/outbox.h"
 
 #define VERL_RESEND_NS (2 * VERL_S)         // unanswered so long: sent again
+#define VERL_TICK_MS   20                   // what is queued or changed goes at the latest after that
 
 typedef struct peer peer_t;
 
@@ -65,7 +66,8 @@ struct verl_endpoint {
     peer_t                  *peers;
     verl_buffer_t            scratch;       // under the lock
     bool                     sent;          // something was, since the last heartbeat
-    bool                     sleeps_long;   // the mailbox thread waits longer than a message may stay unanswered
+    int64_t                  queued_at;     // when the heartbeat first saw a frame that is not sent; 0: all are
+    int64_t                  sleeps_ms;     // the mailbox thread, at most, if nothing wakes it
 };
 
 // peers.c, under the lock, but for the last
@@ -76,6 +78,8 @@ void             verl_peer_free(verl_endpoint_t *self, peer_t *peer);
 
 // sending.c, under the lock
 void verl_peer_flush(peer_t *peer);
+void verl_peers_flush(verl_endpoint_t *self);
+bool verl_peers_queued(const verl_endpoint_t *self);                // is a frame begun and not sent?
 void verl_peer_put(verl_endpoint_t *self, peer_t *peer, verl_message_t *message);       // a status, a ping, an answer
 void verl_outbound_send_from(verl_outbound_t *out, uint64_t from);  // what is numbered, kept and within the limit
 bool verl_inbound_untold(const verl_inbound_t *in);

@@ -93,21 +93,6 @@ verl_endpoint_connect(verl_endpoint_t *self, uint64_t incarnation, const char *a
     return peer ? 0 : verl_error_set(error, "out of memory");
 }
 
-void
-verl_endpoint_disconnect(verl_endpoint_t *self, uint64_t incarnation)
-{
-    pthread_mutex_lock(&self->lock);
-    peer_t **link = &self->peers;
-    while (*link && (*link)->incarnation != incarnation)
-        link = &(*link)->next;
-    peer_t *peer = *link;
-    if (peer)
-        *link = peer->next;
-    pthread_mutex_unlock(&self->lock);
-    if (peer)
-        verl_peer_free(self, peer);
-}
-
 verl_outbound_t *
 verl_outbound_find(peer_t *peer, int64_t edge)
 {

@@ -77,46 +77,68 @@ s_on_data(verl_endpoint_t *self, peer_t *peer, const verl_message_t *message)
     }
 }
 
-// Tags that a status lets go are collected under the lock and returned without it.
+// Is it what a receiver of this channel can have come to? Under the lock.
+static bool
+s_believes(const verl_outbound_t *out, const verl_message_t *status, verl_error_t *error)
+{
+    if (status->batch >= 0 && (uint64_t) status->batch <= status->seq && status->seq <= out->last &&
+        status->revision >= 0)
+        return true;
+    verl_error_set(error, "incarnation %llu has received %llu of the %llu messages of edge %lld, is done with %lld and "
+                   "takes up to %lld, it says, which cannot be",
+                   (unsigned long long) status->from, (unsigned long long) status->seq, (unsigned long long) out->last,
+                   (long long) out->edge, (long long) status->batch, (long long) status->revision);
+    return false;
+}
+
+// Under the lock. Collects the tags that the status lets go, at most `room`; returns whether there are more.
+static bool
+s_take_status(verl_outbound_t *out, const verl_message_t *status, void **tags, int room, int *ret_count)
+{
+    if (!status->seq && !out->received && out->sent) {  // it has just opened the channel
+        verl_outbound_send_from(out, 1);
+        verl_peer_flush(out->peer);
+        out->answered_at = verl_now();
+    }
+    if (status->seq > out->received || (uint64_t) status->batch > out->done) {
+        out->answered_at = verl_now();
+        out->resend_ns = VERL_RESEND_NS;
+    }
+    if (status->seq > out->received)
+        out->received = status->seq;
+    while (out->done < (uint64_t) status->batch && *ret_count < room) {
+        void *tag = verl_outbox_pop(&out->outbox);
+        out->done++;
+        if (tag)
+            tags[(*ret_count)++] = tag;
+    }
+    if ((uint64_t) status->revision > out->limit) {
+        out->limit = (uint64_t) status->revision;
+        verl_outbound_send_from(out, out->sent + 1);
+        verl_peer_flush(out->peer);
+    }
+    return out->done < (uint64_t) status->batch;
+}
+
+// Tags are returned without the lock.
 static void
 s_on_status(verl_endpoint_t *self, peer_t *peer, const verl_message_t *message)
 {
     void *tags[256];
     bool more = true;
+    verl_error_t error = { "" };
     while (more) {
         int count = 0;
         pthread_mutex_lock(&self->lock);
         verl_outbound_t *out = verl_outbound_find(peer, message->edge);
-        more = false;
-        if (out && message->seq <= out->last && message->batch >= 0 && (uint64_t) message->batch <= out->last) {
-            if (!message->seq && !out->received && out->sent) {      // it has just opened the channel
-                verl_outbound_send_from(out, 1);
-                verl_peer_flush(peer);
-                out->answered_at = verl_now();
-            }
-            if (message->seq > out->received || (uint64_t) message->batch > out->done) {
-                out->answered_at = verl_now();
-                out->resend_ns = VERL_RESEND_NS;
-            }
-            if (message->seq > out->received)
-                out->received = message->seq;
-            while (out->done < (uint64_t) message->batch && count < 256) {
-                void *tag = verl_outbox_pop(&out->outbox);
-                out->done++;
-                if (tag)
-                    tags[count++] = tag;
-            }
-            more = out->done < (uint64_t) message->batch;
-            if ((uint64_t) message->revision > out->limit) {
-                out->limit = (uint64_t) message->revision;
-                verl_outbound_send_from(out, out->sent + 1);
-                verl_peer_flush(peer);
-            }
-        }
+        bool believed = out && s_believes(out, message, &error);
+        more = believed && s_take_status(out, message, tags, 256, &count);
         pthread_mutex_unlock(&self->lock);
         for (int i = 0; i < count; i++)
             self->handlers.done(self->context, tags[i]);
     }
+    if (error.text[0])
+        s_malformed(self, error.text);
 }
 
 static void

@@ -34,6 +34,16 @@ s_trace(verl_endpoint_t *self, const verl_message_t *message)
         self->handlers.trace(self->context, message);
 }
 
+// The mailbox thread has something to do within `most_ms`.
+static void
+s_shorten_sleep(verl_endpoint_t *self, int64_t most_ms)
+{
+    if (self->sleeps_ms <= most_ms)
+        return;
+    self->sleeps_ms = most_ms;
+    verl_endpoint_wake(self);
+}
+
 // Sends what is numbered, kept and within the limit, from seq `from` on.
 void
 verl_outbound_send_from(verl_outbound_t *out, uint64_t from)
@@ -52,10 +62,7 @@ verl_outbound_send_from(verl_outbound_t *out, uint64_t from)
         out->sent = to;
         verl_endpoint_t *self = out->peer->endpoint;
         self->sent = true;
-        if (self->sleeps_long) {
-            self->sleeps_long = false;
-            verl_endpoint_wake(self);
-        }
+        s_shorten_sleep(self, VERL_RESEND_NS / VERL_MS);
     }
 }
 
@@ -107,7 +114,7 @@ verl_outbound_inherit(verl_outbound_t *out, verl_outbound_t *from)
         if (!failed && !(failed = s_send(self, out, &message, tag)))
             verl_outbox_pop(&from->outbox);
     }
-    from->done = from->last;
+    from->done = from->last - verl_outbox_count(&from->outbox);
     verl_peer_flush(out->peer);
     pthread_mutex_unlock(&self->lock);
     return failed ? -1 : 0;
@@ -123,11 +130,26 @@ verl_outbound_flush(verl_outbound_t *out)
 }
 
 void
+verl_peers_flush(verl_endpoint_t *self)
+{
+    for (peer_t *peer = self->peers; peer; peer = peer->next)
+        verl_peer_flush(peer);
+}
+
+bool
+verl_peers_queued(const verl_endpoint_t *self)
+{
+    const peer_t *peer = self->peers;
+    while (peer && !peer->frame.size)
+        peer = peer->next;
+    return peer;
+}
+
+void
 verl_endpoint_flush(verl_endpoint_t *self)
 {
     pthread_mutex_lock(&self->lock);
-    for (peer_t *peer = self->peers; peer; peer = peer->next)
-        verl_peer_flush(peer);
+    verl_peers_flush(self);
     pthread_mutex_unlock(&self->lock);
 }
 
@@ -176,13 +198,14 @@ verl_inbound_untold(const verl_inbound_t *in)
            in->told_done != atomic_load(&in->done);
 }
 
+// Counters grow meanwhile: read in this order, what is told never has more done than received.
 void
 verl_inbound_tell(verl_endpoint_t *self, peer_t *peer, verl_inbound_t *in)
 {
     in->repeat = false;
-    in->told_received = atomic_load(&in->received);
-    in->told_taken = atomic_load(&in->taken);
     in->told_done = atomic_load(&in->done);
+    in->told_taken = atomic_load(&in->taken);
+    in->told_received = atomic_load(&in->received);
     in->changed_at = 0;
     verl_peer_put(self, peer,
                   &(verl_message_t) { .type = VERL_MESSAGE_STATUS, .edge = in->edge, .seq = in->told_received,
@@ -190,21 +213,27 @@ verl_inbound_tell(verl_endpoint_t *self, peer_t *peer, verl_inbound_t *in)
                                       .batch = (int64_t) in->told_done, .parts = 1 });
 }
 
+// What is queued goes first, whoever it is for: a report of a batch goes before the batch is acknowledged.
 void
 verl_endpoint_acknowledge(verl_endpoint_t *self, bool urgent)
 {
+    bool told = false, untold = false;
     pthread_mutex_lock(&self->lock);
-    for (peer_t *peer = self->peers; peer; peer = peer->next) {
-        bool told = false;
+    for (peer_t *peer = self->peers; peer; peer = peer->next)
         for (verl_inbound_t *in = peer->inbound; in; in = in->next) {
             bool used_up = (int64_t) (atomic_load(&in->taken) - in->told_taken) * 4 >= in->window;
-            if ((urgent && verl_inbound_untold(in)) || used_up) {
-                verl_inbound_tell(self, peer, in);
-                told = true;
+            if (!used_up && !(urgent && verl_inbound_untold(in))) {
+                untold |= verl_inbound_untold(in);
+                continue;
             }
+            if (!told)
+                verl_peers_flush(self);
+            verl_inbound_tell(self, peer, in);
+            told = true;
         }
-        if (told)
-            verl_peer_flush(peer);
-    }
+    if (told)
+        verl_peers_flush(self);
+    if (untold || verl_peers_queued(self))
+        s_shorten_sleep(self, VERL_TICK_MS);
     pthread_mutex_unlock(&self->lock);
 }

@@ -228,6 +228,68 @@ Test(endpoint, survives_frames_that_are_no_messages)
     s_close(&pair);
 }
 
+// What no receiver can have come to: done with more than it received, received more than was sent, numbers below 0.
+Test(endpoint, believes_no_status_that_cannot_be)
+{
+    static const struct { uint64_t received; int64_t limit, done; } wrong[] = {
+        { 2, 100, 3 }, { 11, 100, 2 }, { 5, -1, 2 }, { 5, 100, -1 }, { UINT64_MAX, INT64_MAX, INT64_MAX },
+    };
+    pair_t pair;
+    int64_t count = sizeof wrong / sizeof *wrong;
+    s_open(&pair);
+    verl_outbound_t *out = verl_outbound_open(pair.a.endpoint, 12, 0, 10);
+    verl_inbound_t *in = verl_inbound_open(pair.b.endpoint, 11, 0, 10, NULL);
+    int tag;
+    s_send(out, 0, 10, &tag);
+    UNTIL(&pair, pair.b.came == 10);
+    void *stranger = zmq_socket(pair.zmq, ZMQ_DEALER);
+    cr_assert_eq(zmq_connect(stranger, pair.a.address), 0);
+    for (int64_t i = 0; i < count; i++) {
+        verl_buffer_t frame = { 0 };
+        verl_message_write(&frame, &(verl_message_t) { .type = VERL_MESSAGE_STATUS, .from = 12, .to = 11, .parts = 1,
+                                                       .seq = wrong[i].received, .revision = wrong[i].limit,
+                                                       .batch = wrong[i].done });
+        cr_assert_eq(zmq_send(stranger, frame.data, frame.size, 0), (int) frame.size);
+        verl_buffer_done(&frame);
+    }
+    UNTIL(&pair, pair.a.malformed == count);
+    cr_assert_eq(pair.a.done, 0);
+    s_send(out, 10, 5, &tag);               // the limit is what it was: 10
+    verl_inbound_taken(in, 2);
+    verl_endpoint_acknowledge(pair.b.endpoint, true);
+    UNTIL(&pair, pair.b.came == 12);
+    cr_assert_eq(pair.b.wrong, 0);
+    zmq_close(stranger);
+    s_close(&pair);
+}
+
+// A report of a batch reaches whoever it is for although nobody flushes it, before the batch's sender hears that it is done.
+Test(endpoint, sends_what_is_queued_before_it_acknowledges)
+{
+    pair_t pair;
+    side_t c = { 0 };
+    int tag;
+    s_open(&pair);
+    s_side(&pair, &c, 13);
+    cr_assert_eq(verl_endpoint_connect(pair.a.endpoint, 13, c.address, NULL), 0);
+    cr_assert_eq(verl_endpoint_connect(c.endpoint, 11, pair.a.address, NULL), 0);
+    verl_outbound_t *report = verl_outbound_open(pair.a.endpoint, 13, VERL_EDGE_REPORT, 64);
+    verl_inbound_open(c.endpoint, 11, VERL_EDGE_REPORT, 64, NULL);
+    verl_inbound_t *in = verl_inbound_open(pair.a.endpoint, 12, 0, 64, NULL);
+    s_send(verl_outbound_open(pair.b.endpoint, 11, 0, 64), 0, 1, &tag);
+    UNTIL(&pair, pair.a.came == 1);
+    cr_assert_eq(verl_outbound_send(report, &(verl_message_t) { .parts = 1 }, NULL), 0);
+    verl_inbound_taken(in, 1);
+    verl_inbound_done(in, 1);
+    verl_endpoint_acknowledge(pair.a.endpoint, true);
+    for (int64_t limit = verl_now() + 10 * VERL_S; !c.came && verl_now() < limit;)   // a does nothing more
+        verl_endpoint_step(c.endpoint, -1, 1);
+    cr_assert_eq(c.came, 1);
+    UNTIL(&pair, pair.b.done == 1);
+    verl_endpoint_destroy(&c.endpoint);
+    s_close(&pair);
+}
+
 // A successor is sent to before it knows of its senders: what it dropped comes again as soon as it does.
 Test(endpoint, what_came_before_the_channel_was_opened_comes_again_at_once)
 {
