@@ -115,7 +115,8 @@ s_refuse(director_t *self, change_t *change, const char *format, ...)
     va_end(arguments);
     if (change->candidate)
         s_take_back(self, change);
-    verl_event(self, "refused", json_pack("{s:s, s:s*}", "why", text, "who", change->who));
+    verl_event(self, "refused", json_pack("{s:o, s:o}", "why", verl_json_text(text), "who",
+                                          verl_json_text(change->who)));
     if (change->token)
         verl_control_refuse(self->control, change->token, "%s", text);
     else
@@ -277,9 +278,9 @@ s_prepare(director_t *self, change_t *change, verl_plan_t *plan)
         s_refuse(self, change, "%s", error.text);
         return;
     }
-    verl_event(self, "change", json_pack("{s:I, s:s, s:s*}", "revision", (json_int_t) plan->revision, "what",
-                                         verl_difference_brief(change->difference, brief, sizeof brief), "who",
-                                         change->who));
+    verl_difference_brief(change->difference, brief, sizeof brief);
+    verl_event(self, "change", json_pack("{s:I, s:o, s:o}", "revision", (json_int_t) plan->revision, "what",
+                                         verl_json_text(brief), "who", verl_json_text(change->who)));
     change->hold = change->at;
     change->step = CHANGE_PREPARING;
     if (s_people(self, change, &error)) {
@@ -422,8 +423,9 @@ s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *e
 {
     size_t size = 0;
     const revision_t *candidate = change->candidate;
+    int64_t number = candidate->plan->revision;
     char *text = s_resolved(candidate->plan, &size), brief[600];
-    int failed = text ? verl_record_topology(self->record, candidate->plan->revision, text, size, error)
+    int failed = text ? verl_record_topology(self->record, number, text, size, error)
                       : verl_error_set(error, "out of memory");
     free(text);
     if (failed)
@@ -431,11 +433,14 @@ s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *e
     json_t *swaps = json_array();
     for (int i = 0; i < change->swaps_count; i++)
         json_array_append_new(swaps, json_string(change->swaps[i]));
-    verl_event(self, "cut", json_pack("{s:I, s:I, s:s, s:s*, s:s, s:s, s:o}", "revision",
-                                      (json_int_t) candidate->plan->revision, "first", (json_int_t) cut, "what",
-                                      verl_difference_brief(change->difference, brief, sizeof brief), "who",
-                                      change->who, "fragment", change->text, "path", change->path, "swap", swaps));
-    return verl_record_sync(self->record, error);
+    verl_difference_brief(change->difference, brief, sizeof brief);
+    failed = verl_record_commit(self->record, "cut", json_pack("{s:I, s:I, s:o, s:o, s:s, s:s, s:o}", "revision",
+                                (json_int_t) number, "first", (json_int_t) cut, "what", verl_json_text(brief), "who",
+                                verl_json_text(change->who), "fragment", change->text, "path", change->path, "swap",
+                                swaps), error);
+    if (failed)
+        verl_record_drop_topology(self->record, number);
+    return failed;
 }
 
 // Who follows whom: [["mid#3", "mid#5"], …].
@@ -476,8 +481,8 @@ s_commit(director_t *self, change_t *change)
     char brief[600];
     verl_difference_brief(change->difference, brief, sizeof brief);
     verl_say(self, "revision %" PRId64 " from batch %" PRId64 " on: %s", candidate->plan->revision, cut, brief);
-    json_t *answer = json_pack("{s:I, s:I, s:s, s:o, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
-                               (json_int_t) cut, "what", brief, "followers", followers, "difference",
+    json_t *answer = json_pack("{s:I, s:I, s:o, s:o, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
+                               (json_int_t) cut, "what", verl_json_text(brief), "followers", followers, "difference",
                                verl_difference_json(change->difference));
     if (change->token)
         verl_control_answer(self->control, change->token, answer, true);

@@ -73,8 +73,10 @@ static int
 s_write_line(int fd, const json_t *line)
 {
     char *text = json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (!text)
+    if (!text) {
+        errno = ENOMEM;
         return -1;
+    }
     size_t size = strlen(text);
     text[size] = '\n';                      // where the terminating zero was
     ssize_t written = write(fd, text, size + 1);
@@ -96,8 +98,8 @@ verl_record_metrics(verl_record_t *self, const json_t *line, verl_error_t *error
                ? verl_error_errno(error, "cannot write %s/metrics.jsonl", self->directory) : 0;
 }
 
-void
-verl_record_event(verl_record_t *self, const char *event, json_t *fields)
+static json_t *
+s_event(const char *event, json_t *fields)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -107,14 +109,52 @@ verl_record_event(verl_record_t *self, const char *event, json_t *fields)
     if (fields)
         json_object_update(line, fields);
     json_decref(fields);
+    return line;
+}
+
+void
+verl_record_event(verl_record_t *self, const char *event, json_t *fields)
+{
+    json_t *line = s_event(event, fields);
     s_write_line(self->log_fd, line);
     json_decref(line);
 }
 
 int
-verl_record_sync(verl_record_t *self, verl_error_t *error)
+verl_record_commit(verl_record_t *self, const char *event, json_t *fields, verl_error_t *error)
 {
-    return fsync(self->log_fd) ? verl_error_errno(error, "cannot write %s/run.log", self->directory) : 0;
+    off_t end = lseek(self->log_fd, 0, SEEK_END);
+    if (!fields)
+        return verl_error_set(error, "no memory for a line of %s/run.log", self->directory);
+    json_t *line = s_event(event, fields);
+    bool written = end >= 0 && s_write_line(self->log_fd, line) == 0;
+    json_decref(line);
+    if (written && fsync(self->log_fd) == 0)
+        return 0;
+    int number = errno;
+    if (written && ftruncate(self->log_fd, end))
+        return verl_error_errno(error, "cannot take a line back from %s/run.log", self->directory);
+    errno = number;
+    return verl_error_errno(error, "cannot write %s/run.log", self->directory);
+}
+
+static int
+s_sync_path(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void) info;
+    (void) walk;
+    int fd = open(path, (type == FTW_DP || type == FTW_D ? O_DIRECTORY : 0) | O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    int failed = fsync(fd);
+    close(fd);
+    return failed;
+}
+
+static int
+s_sync_directory(const char *path)
+{
+    return s_sync_path(path, NULL, FTW_D, NULL);
 }
 
 // Writes a file beside its place and renames it.
@@ -136,7 +176,11 @@ s_write_whole(const char *path, const char *text, size_t size, verl_error_t *err
     bool bad = fd < 0 || done < size || fsync(fd);
     if (fd >= 0 && close(fd))
         bad = true;
-    return bad || rename(beside, path) ? verl_error_errno(error, "cannot write %s", path) : 0;
+    if (!bad && rename(beside, path) == 0)
+        return 0;
+    verl_error_errno(error, "cannot write %s", path);
+    unlink(beside);
+    return -1;
 }
 
 int
@@ -144,7 +188,21 @@ verl_record_topology(verl_record_t *self, int64_t revision, const char *text, si
 {
     char path[4200];
     snprintf(path, sizeof path, "%s/topology-%lld.toml", self->directory, (long long) revision);
-    return s_write_whole(path, text, size, error);
+    if (s_write_whole(path, text, size, error))
+        return -1;
+    if (s_sync_directory(self->directory) == 0)
+        return 0;
+    verl_error_errno(error, "cannot write %s", path);
+    unlink(path);
+    return -1;
+}
+
+void
+verl_record_drop_topology(verl_record_t *self, int64_t revision)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/topology-%lld.toml", self->directory, (long long) revision);
+    unlink(path);
 }
 
 // Where the lines that stay end.
@@ -194,31 +252,12 @@ verl_record_begin_checkpoint(verl_record_t *self, int64_t step, verl_error_t *er
 }
 
 static int
-s_sync_path(const char *path, const struct stat *info, int type, struct FTW *walk)
-{
-    (void) info;
-    (void) walk;
-    int fd = open(path, (type == FTW_DP || type == FTW_D ? O_DIRECTORY : 0) | O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return -1;
-    int failed = fsync(fd);
-    close(fd);
-    return failed;
-}
-
-static int
 s_remove_path(const char *path, const struct stat *info, int type, struct FTW *walk)
 {
     (void) info;
     (void) type;
     (void) walk;
     return remove(path);
-}
-
-static int
-s_sync_directory(const char *path)
-{
-    return s_sync_path(path, NULL, FTW_D, NULL);
 }
 
 // Renames `from` to `path`. A directory that is there already changes places with it before it is removed.

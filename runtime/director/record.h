@@ -15,11 +15,14 @@ void           verl_record_destroy(verl_record_t **record_p);
 int  verl_record_metrics(verl_record_t *record, const json_t *line, verl_error_t *error);
 // One line of run.log: {"t": seconds since the epoch, "event": event, …fields}. fields is taken, may be NULL.
 void verl_record_event(verl_record_t *record, const char *event, json_t *fields);
+// The same of what something follows from: the line is on disk, or it is not there at all and -1 with the reason. fields
+// NULL is no memory for them.
+int  verl_record_commit(verl_record_t *record, const char *event, json_t *fields, verl_error_t *error);
 
-// What was written of run.log is on disk. -1 with the reason.
-int  verl_record_sync(verl_record_t *record, verl_error_t *error);
-// A revision's topology as resolved: topology-REVISION.toml, whole or not at all.
+// A revision's topology as resolved: topology-REVISION.toml, whole and on disk, or not at all and -1 with the reason.
 int  verl_record_topology(verl_record_t *record, int64_t revision, const char *text, size_t size, verl_error_t *error);
+// It goes again: the revision does not come into force.
+void verl_record_drop_topology(verl_record_t *record, int64_t revision);
 // Takes away the lines of metrics.jsonl of step `first` and later, and half a line at its end: they are written again.
 int  verl_record_cut(verl_record_t *record, int64_t first, verl_error_t *error);
 // The directory handover-REVISION, by which state went from one actor to its successor, goes.
