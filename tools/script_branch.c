@@ -55,6 +55,7 @@ s_prepare(script_t *self, const char *fragment, const char *place, verl_error_t 
         branch->inverse = verl_script_inverse(topology, fragment, error);
         branch->steps = s_steps(topology);
         snprintf(branch->place, sizeof branch->place, "%s", place);
+        branch->function = LUA_NOREF;
     } else if (!branch)
         verl_error_set(error, "no memory for a branch");
     free(topology);
@@ -64,7 +65,8 @@ s_prepare(script_t *self, const char *fragment, const char *place, verl_error_t 
     return NULL;
 }
 
-// Applies the change at the held batch `at`, with the batch behind it held too.
+// Applies the change at the held batch `at`, with the batch behind it held too. 0; 1: a signal came before the answer,
+// so that it may be in force and is to be taken back; -1.
 static int
 s_begin(script_t *self, script_branch_t *branch, char *fragment, int64_t at, int64_t count, verl_error_t *error)
 {
@@ -78,28 +80,29 @@ s_begin(script_t *self, script_branch_t *branch, char *fragment, int64_t at, int
     int made = verl_script_apply(self, &change, &branch->revision, &branch->first, error);
     if (made > 0)
         return 0;
+    if (made < 0 && change.asked && self->interrupted && !self->ended)
+        return 1;
     verl_script_guard_over(self, branch);
     verl_script_let_go(self, branch->until, &ignored);
     return verl_error_set(error, "the branch would change nothing");
 }
 
+// NULL with why: it did not begin, or is among the branches and the script is to end.
 static script_branch_t *
 s_branch(script_t *self, char *fragment, int64_t count, const char *place, verl_error_t *error)
 {
     verl_error_t ignored = { "" };
     script_branch_t *branch = s_prepare(self, fragment, place, error);
     int64_t at = !branch ? -1 : self->at >= 0 ? self->at : verl_script_hold_next(self, error);
-    bool begun = at >= 0 && s_begin(self, branch, fragment, at, count, error) == 0;
-    if (begun) {
+    int rc = at >= 0 ? s_begin(self, branch, fragment, at, count, error) : -1;
+    if (rc >= 0) {
         branch->next = self->branches;
         self->branches = branch;
-    }
-    if (at >= 0 && self->at < 0 && verl_script_let_go(self, at, begun ? error : &ignored) != 0 && begun)
-        return NULL;
-    if (begun)
-        return branch;
-    s_free(branch);
-    return NULL;
+    } else
+        s_free(branch);
+    if (at >= 0 && self->at < 0 && verl_script_let_go(self, at, rc == 0 ? error : &ignored) != 0)
+        rc = rc == 0 ? 1 : rc;
+    return rc == 0 ? branch : NULL;
 }
 
 int

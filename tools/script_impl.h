@@ -82,6 +82,7 @@ typedef struct script_change {
     const char *swap;                       // a name; NULL: none
     int64_t     at;                         // -1: as soon as it can be
     char        place[128];                 // under which its mistakes are reported
+    bool        asked;                      // the run was, so that it makes it whether or not its answer is heard
 } script_change_t;
 
 // script_talk.c
@@ -98,7 +99,7 @@ int     verl_script_release(script_t *self, int64_t batch, verl_error_t *error);
 // Holds the next permit that can be held; its batch, or -1.
 int64_t verl_script_hold_next(script_t *self, verl_error_t *error);
 // 1: in force, with revision and first batch; 0: nothing would change; -1: what is wrong.
-int     verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+int     verl_script_apply(script_t *self, script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
                           verl_error_t *error);
 // The resolved topology that is in force, malloc'ed.
 char   *verl_script_topology(script_t *self, verl_error_t *error);

@@ -324,7 +324,7 @@ s_choose(script_t *self, const script_change_t *change, const char **ret_fragmen
 }
 
 int
-verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
+verl_script_apply(script_t *self, script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
                   verl_error_t *error)
 {
     const char *fragment = NULL;
@@ -332,6 +332,7 @@ verl_script_apply(script_t *self, const script_change_t *change, int64_t *ret_re
     if (chosen <= 0)
         return chosen;
     verl_error_t why = { "" };
+    change->asked = true;
     json_t *answer = verl_script_ask(self, s_request(self, change, fragment, false), false, &why);
     if (!answer && s_begins(why.text, "nothing would change"))
         return 0; // the run went back, and has made it again itself

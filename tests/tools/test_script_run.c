@@ -376,6 +376,34 @@ Test(script_run, a_script_that_is_interrupted_takes_its_branch_back)
     run_done(&run);
 }
 
+// It is asked for and prepared when the signal comes: the run makes it, and what takes it back stands behind it.
+Test(script_run, a_script_that_is_interrupted_while_its_branch_begins_takes_it_back_too)
+{
+    run_t run;
+    run_start_after(&run, S_ACTOR, S_TOPOLOGY(""), "");
+    run_until_steps(&run, 1);
+    pid_t late = s_attach(&run, "when('step >= 0', function(run)\n  run:branch({ stage = { middle = { options = "
+                                "{ gain = 8 } }, side = { kind = 'synthetic', depends_on = { 'rows' }, load_ms = 1000 } "
+                                "} }, 100000)\n  run:log('begun')\nend)\n");
+    for (int64_t since = verl_now();; nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL)) {
+        char *log = run_file(&run, "run.log");
+        bool prepares = strstr(log, "\"event\":\"change\"") != NULL;
+        cr_assert(prepares || verl_now() - since < 20 * VERL_S, "no change is prepared: %s", log);
+        free(log);
+        if (prepares)
+            break;
+    }
+    kill(late, SIGTERM);
+    cr_assert_eq(s_gone(late), 130);
+    run_wait(&run, 60);
+    char *gains = s_gains(&run), *said = s_late_said(&run);
+    cr_assert(strstr(said, "is taken back") && !strstr(said, "begun"), "%s", said);
+    cr_assert_eq(gains[39], '1', "%s", gains);
+    free(said);
+    free(gains);
+    run_done(&run);
+}
+
 // The process of the script itself, below its guard.
 static pid_t
 s_below(pid_t guard)
