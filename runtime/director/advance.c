@@ -37,6 +37,8 @@ verl_advance(director_t *self)
 
 // --- reports ------------------------------------------------------------------------------------------------------
 
+#define TIMES_MOST (INT64_C(1) << 56)       // ns, or bytes: sums of what actors say stay in range
+
 static int
 s_read_times(verl_reader_t *reader, times_t *times)
 {
@@ -45,7 +47,7 @@ s_read_times(verl_reader_t *reader, times_t *times)
     if (verl_read_array(reader, &count) || count < VERL_TIMES_LEAST || count > VERL_TIMES)
         return -1;
     for (uint32_t i = 0; i < count; i++)
-        if (verl_read_int(reader, &times->ns[i]) || times->ns[i] < 0)
+        if (verl_read_int(reader, &times->ns[i]) || times->ns[i] < 0 || times->ns[i] > TIMES_MOST)
             return -1;
     return 0;
 }
@@ -129,7 +131,7 @@ s_on_log(director_t *self, verl_reader_t *reader, verl_error_t *error)
     char stage[256], text[1100];
     if (verl_read_cstr(reader, stage, sizeof stage) || verl_read_cstr(reader, text, sizeof text))
         return verl_error_set(error, "a line of log is malformed");
-    verl_event(self, "log", json_pack("{s:s, s:s}", "stage", stage, "text", text));
+    verl_event(self, "log", json_pack("{s:o, s:o}", "stage", verl_json_text(stage), "text", verl_json_text(text)));
     if (self->config->observer.log)
         self->config->observer.log(self->config->observer.context, text);
     return 0;

@@ -53,8 +53,9 @@ struct party {                              // one incarnation, as the director 
     int64_t          saved;                 // last checkpoint that it reported
     int64_t          handed;                // last handover: VERL_HANDOVER + revision
     int64_t          begun_at;              // its process
-    int64_t          pinged_at, answered_at;
-    int              running;               // stage, as of its last answer, or a host_task_t
+    int64_t          pinged_at, answered_at;    // answered: it is not to blame before
+    int64_t          told_at;               // its last answer, which says what follows
+    int              running;               // stage, or a host_task_t
     int64_t          running_revision, running_batch, running_since;
     double           progress;
 };

@@ -2,6 +2,7 @@
 #include "runtime/director/director_impl.h"
 
 #define WATCHERS_MOST 64
+#define TIMEOUT_MOST  1e9                   // s; more is none
 
 typedef struct watcher {                    // is told of each step
     struct watcher *next;
@@ -32,8 +33,9 @@ s_apply(director_t *self, const verl_control_request_t *request)
     change->at = json_is_integer(at) ? json_integer_value(at) : -1;
     change->show = json_is_true(json_object_get(request->body, "plan"));
     change->now = json_is_true(json_object_get(request->body, "now"));
-    if (json_is_number(limit) && json_number_value(limit) > 0)
-        change->deadline = verl_now() + (int64_t) (json_number_value(limit) * 1e9);
+    double seconds = json_number_value(limit);
+    if (seconds > 0 && seconds < TIMEOUT_MOST)
+        change->deadline = verl_now() + (int64_t) (seconds * 1e9);
     snprintf(change->who, sizeof change->who, "%s", who ? who : "");
     verl_changes_add(self, change);
 }

@@ -109,7 +109,10 @@ s_check_timeout(director_t *self, party_t *party, const verl_plan_actor_t *actor
     if (limit <= 0)
         return;
     limit = !stage && limit < LOADING_S ? LOADING_S : limit;
-    double since = (double) (now - party->running_since) / 1e9;
+    // What it works on is known as of its last answer. Only a mailbox that is silent for all that time, and may be
+    // (liveness = 0), is taken to work on it still.
+    bool silent = party->pinged_at > party->answered_at && (double) (now - party->pinged_at) / 1e9 > limit;
+    double since = (double) ((silent ? now : party->told_at) - party->running_since) / 1e9;
     if (since > limit && stage)
         s_give_up(self, party, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
                   revision->plan->stages[party->running].name, label, party->running_batch, limit, waiters);
