@@ -208,7 +208,7 @@ s_turn(director_t *self)
     verl_view(self, false);
     if (self->error.text[0])
         verl_stop(self);
-    if (self->draining && self->phase != PHASE_STOPPING && now > self->drain_until)
+    if (self->draining && self->phase == PHASE_RUNNING && now > self->drain_until)
         verl_director_fail(self, "the batches under way were not finished within %.0f s (drain_timeout)",
                            verl_revision_newest(self)->plan->drain_timeout);
     if (self->phase == PHASE_STOPPING && now - self->stopping_at > GRACE_NS)
