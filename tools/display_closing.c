@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "runtime/base/json.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
 
@@ -25,6 +26,9 @@ s_print_head(const verl_display_t *self, const verl_run_result_t *result, const 
     else
         fprintf(self->out, "%lld steps done", done);
     fprintf(self->out, " in %s.", verl_text_duration(result->seconds, time, sizeof time));
+    if (result->skipped)
+        fprintf(self->out, " %lld %s skipped: run.log says why.", (long long) result->skipped,
+                result->skipped == 1 ? "batch was" : "batches were");
 }
 
 static double
@@ -247,13 +251,14 @@ void
 verl_closing_json(verl_display_t *self, const verl_run_result_t *result, const char *run_directory, const char *error)
 {
     const char *outcome = error ? "failed" : result->interrupted ? "interrupted" : "done";
-    json_t *line = json_pack("{s:s, s:s, s:I, s:o, s:s, s:o, s:o}", "event", "end", "outcome", outcome, "steps",
-                             (json_int_t) result->done, "seconds", s_number(result->seconds), "run", run_directory,
-                             "held_out", s_tracks_json(&self->story), "stages", s_times_json(result));
+    json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "event", "end", "outcome", outcome,
+                             "steps", (json_int_t) result->done, "skipped", (json_int_t) result->skipped, "seconds",
+                             s_number(result->seconds), "run", verl_json_text(run_directory), "held_out",
+                             s_tracks_json(&self->story), "stages", s_times_json(result));
     if (line && error)
-        json_object_set_new(line, "error", json_string(error));
+        json_object_set_new(line, "error", verl_json_text(error));
     if (line && result->checkpoint[0])
-        json_object_set_new(line, "checkpoint", json_string(result->checkpoint));
+        json_object_set_new(line, "checkpoint", verl_json_text(result->checkpoint));
     char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
     if (text)
         fprintf(self->out, "%s\n", text);

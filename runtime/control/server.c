@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 #include "runtime/control/names.h"
 
 #define FRAME_MOST      (4 << 20)           // bytes; who sends more is cut off by the socket
@@ -164,15 +165,12 @@ verl_control_answer(verl_control_t *self, uint64_t token, json_t *answer, bool l
 void
 verl_control_refuse(verl_control_t *self, uint64_t token, const char *format, ...)
 {
-    char text[2048];
+    char text[4096];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    json_t *sentence = json_string(text);
-    json_t *answer = json_object();
-    json_object_set_new(answer, "error", sentence ? sentence : json_string("it cannot be done"));
-    verl_control_answer(self, token, answer, true);
+    verl_control_answer(self, token, json_pack("{s:o}", "error", verl_json_text(text)), true);
 }
 
 bool

@@ -1,12 +1,26 @@
 // advance.c: what actors report, and what follows: batches that are done, lines of metrics, permits, the end.
 #include "runtime/director/director_impl.h"
 
+// The batch that was taken last.
+static void
+s_note_skipped(director_t *self)
+{
+    int64_t *grown = realloc(self->skipped, (size_t) (self->skipped_count + 1) * sizeof *grown);
+    if (!grown)
+        return;                             // without memory the closing paragraph counts one less
+    self->skipped = grown;
+    self->skipped[self->skipped_count++] = verl_ledger_done(self->ledger) - 1;
+}
+
 static void
 s_write_steps(director_t *self)
 {
     json_t *line;
     verl_error_t error = { "" };
-    while ((line = verl_ledger_take(self->ledger))) {
+    bool skipped;
+    while ((line = verl_ledger_take(self->ledger, &skipped))) {
+        if (skipped)
+            s_note_skipped(self);
         int failed = verl_record_metrics(self->record, line, &error);
         if (self->config->observer.step)
             self->config->observer.step(self->config->observer.context, line);
@@ -61,7 +75,7 @@ s_on_done(director_t *self, party_t *party, int64_t number, verl_reader_t *reade
     const revision_t *revision = verl_revision_find(self, number);
     if (verl_read_int(reader, &stage) || verl_read_int(reader, &batch) || verl_read_bool(reader, &skipped) ||
         verl_read_int(reader, &busy) || verl_read_int(reader, &handoff) || verl_read_int(reader, &version) ||
-        s_read_times(reader, &times) || stage < 0 || (revision && stage >= revision->plan->stages_count))
+        busy < 0 || s_read_times(reader, &times) || stage < 0 || (revision && stage >= revision->plan->stages_count))
         return verl_error_set(error, "a report is malformed");
     if (!revision)
         return 0;                           // of a revision that is over: some actor did a batch again
@@ -257,22 +271,24 @@ verl_hear_pong(director_t *self, const verl_message_t *message)
 {
     verl_reader_t reader;
     uint32_t fields;
-    int64_t stage, batch, since, revision = 0;
+    int64_t stage, batch, since, revision = 0, now = verl_now();
+    double progress;
     bool prepared, paused;
     party_t *party = self->parties;
     while (party && party->incarnation != message->from)
         party = party->next;
     if (!party)
         return;
-    party->answered_at = verl_now();
     verl_reader_init(&reader, message->body, message->body_size);
     if (verl_read_array(&reader, &fields) || verl_read_int(&reader, &stage) || verl_read_int(&reader, &batch) ||
-        verl_read_int(&reader, &since) || verl_read_real(&reader, &party->progress) ||
+        verl_read_int(&reader, &since) || verl_read_real(&reader, &progress) ||
         verl_read_bool(&reader, &prepared) || verl_read_int(&reader, &revision) || verl_read_bool(&reader, &paused) ||
-        stage < VERL_TASK_SAVE || stage > INT32_MAX)
-        return;
+        stage < VERL_TASK_SAVE || stage > INT32_MAX || since < 0 || since > now)
+        return;                             // no answer: a mailbox that says nothing else is silent
+    party->answered_at = party->told_at = now;
     party->running = (int) stage;
     party->running_revision = revision;
     party->running_batch = batch;
-    party->running_since = verl_now() - since;
+    party->running_since = now - since;
+    party->progress = progress >= 1 ? 1 : progress > 0 ? progress : 0;     // what is no number is none
 }

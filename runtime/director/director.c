@@ -15,9 +15,15 @@
 static int
 s_on_message(void *context, verl_inbound_t *inbound, const verl_message_t *message, verl_error_t *error)
 {
+    party_t *party = verl_inbound_tag(inbound);
+    char label[300];
+    verl_error_t wrong = { "" };
     verl_inbound_taken(inbound, 1);
     verl_inbound_done(inbound, 1);
-    return verl_hear(context, verl_inbound_tag(inbound), message, error);
+    if (verl_hear(context, party, message, &wrong) == 0)
+        return 0;
+    return verl_error_set(error, "`%s` reports what it may not: %s", verl_party_label(party, label, sizeof label),
+                          wrong.text);
 }
 
 static void
@@ -270,6 +276,7 @@ s_sum_up(director_t *self)
     result->stages_count = 0;
     result->interrupted = self->interrupted;
     result->done = verl_ledger_done(self->ledger);
+    result->skipped = self->skipped_count;
     result->seconds = self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0;
     result->times = calloc((size_t) count + 1, sizeof *result->times);
     for (int i = 0; result->times && i < count; i++)
@@ -278,8 +285,8 @@ s_sum_up(director_t *self)
     json_t *profile = verl_profile(self);
     if (profile)
         verl_event(self, "profile", profile);
-    verl_event(self, "ended", json_pack("{s:I, s:b, s:s}", "done", (json_int_t) result->done, "interrupted",
-                                        result->interrupted, "error", self->error.text));
+    verl_event(self, "ended", json_pack("{s:I, s:b, s:o}", "done", (json_int_t) result->done, "interrupted",
+                                        result->interrupted, "error", verl_json_text(self->error.text)));
 }
 
 // From `from` on, until the run ends or has to go back. Returns -1 where it could not even begin.
@@ -289,6 +296,8 @@ s_live(director_t *self, const verl_resume_t *from, verl_error_t *error)
     self->phase = PHASE_STARTING;
     self->first = from->step;
     self->checkpointed = from->step;
+    while (self->skipped_count > 0 && self->skipped[self->skipped_count - 1] >= self->first)
+        self->skipped_count--;              // is done again
     self->save_step = -1;
     self->numbers = from->numbers > self->numbers ? from->numbers : self->numbers;
     self->rollback = false;
@@ -317,6 +326,8 @@ s_live(director_t *self, const verl_resume_t *from, verl_error_t *error)
 static void
 s_forget(director_t *self)
 {
+    free(self->skipped);
+    self->skipped = NULL;
     while (self->spent) {
         spent_t *spent = self->spent;
         self->spent = spent->next;
@@ -340,6 +351,7 @@ verl_director_run(const verl_run_config_t *config, verl_run_result_t *ret_result
     verl_resume_t from = { .plan = config->plan, .numbers = config->plan->revision };
     *ret_result = (verl_run_result_t) { 0 };
     int failed = config->resume ? verl_resume_last(config->run_directory, &from, error) : 0;
+    self.began = from.step;
     while (!failed) {
         failed = s_live(&self, &from, error);
         if (failed || !self.rollback || self.error.text[0] || self.interrupted)

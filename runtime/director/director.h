@@ -11,7 +11,7 @@
 // What a stage is doing, for people.
 typedef struct verl_stage_view {
     const char *name;
-    const char *state;                      // "starting", "preparing", "running", "waiting", "done"
+    const char *state;                      // "starting", "preparing", "running", "waiting", "paused", "done"
     int64_t     batch;                      // that it works on, or did last; -1: none yet
     int64_t     done, total;                // batches
     int64_t     queue;                      // batches that its dependencies have done and it has not
@@ -39,7 +39,7 @@ typedef struct verl_observer {
 // How a stage spent its time: shares of the whole, which add to 1.
 typedef struct verl_stage_times {
     char        name[256];
-    int64_t     batches;
+    int64_t     batches;                    // that it worked on; one that it did again counts again
     double      busy, moving, waiting_data, waiting_weights, blocked, waiting_worker;   // shares; moving: bytes
     double      busy_seconds;
     double      handoff_us;                 // median, from its newest input being ready to its handler's start; 0: unknown
@@ -48,7 +48,8 @@ typedef struct verl_stage_times {
 typedef struct verl_run_result {
     bool    interrupted;                    // ended early, as the user asked
     int64_t done;                           // batches
-    double  seconds;
+    int64_t skipped;                        // of those that this process did, where a stage failed (on_error = "skip")
+    double  seconds;                        // since the first permit, with all ways back to a checkpoint
     char    checkpoint[4096];               // the last one; empty: none
     int     stages_count;
     verl_stage_times_t *times;              // freed by verl_run_result_done

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "runtime/actor/host.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 #include "runtime/control/server.h"
 #include "runtime/director/director.h"
 #include "runtime/director/ledger.h"
@@ -188,6 +189,8 @@ struct director {
     int                      lives;         // of this process, so far
     int64_t                  pace;          // ns between two looks at the actor whose limits are the shortest
     int64_t                  first;         // batch of this life
+    int64_t                  began;         // the first life's: this process goes on from there
+    int64_t                  skipped_count, *skipped;   // batches of which a stage was skipped, by rising number
     int64_t                  started_at, stopping_at, drain_until, viewed_at, stepped_at;
     int64_t                  save_step;     // of the checkpoint that is being written; -1: none
     int64_t                  checkpointed;  // the last whole one
@@ -294,7 +297,6 @@ void verl_view_stage(const director_t *self, const revision_t *revision, int ind
 
 // profile.c: where the time went, with the plan it went through: all that `verl-spy report` needs. NULL before a plan.
 json_t *verl_profile(const director_t *self);
-json_t *verl_json_text(const char *text);                           // what is not UTF-8 in it is shown as '?'
 json_t *verl_plan_json(const revision_t *revision);                 // stages, actors and edges
 void    verl_loads_add(director_t *self, const char *stage, int64_t batch, const char *what, double seconds);
 void    verl_loads_free(director_t *self);

@@ -15,7 +15,7 @@ verl_say(director_t *self, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    verl_event(self, "note", json_pack("{s:s}", "text", text));
+    verl_event(self, "note", json_pack("{s:o}", "text", verl_json_text(text)));
     if (self->config->observer.log)
         self->config->observer.log(self->config->observer.context, text);
 }
@@ -40,7 +40,7 @@ verl_director_fail(director_t *self, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    verl_event(self, "failed", json_pack("{s:s}", "why", text));
+    verl_event(self, "failed", json_pack("{s:o}", "why", verl_json_text(text)));
     verl_error_set(&self->error, "%s", text);
     verl_stop(self);
 }

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 
-#define HANDOFFS 1024
-#define WAYS     64                         // of past batches
+#define HANDOFFS     1024
+#define WAYS         64                     // of past batches
+#define METRICS_MOST 65536                  // of a stage and a batch
+#define NAME_MOST    255                    // bytes of a metric's name
 
 typedef struct entry {                      // of one stage, for one batch
     bool                 done;
@@ -21,6 +24,7 @@ typedef struct record {                     // of one batch
     const verl_plan_t *plan;
     int64_t            batch;
     int                pending;             // stages that are not done
+    bool               skipped;             // one of them was
     int64_t            granted_at;
     entry_t           *entries;             // one a stage
 } record_t;
@@ -41,7 +45,6 @@ typedef struct ignored {                    // a stage that nobody waits for
 
 struct verl_ledger {
     int64_t      granted, taken, done_at;
-    int64_t      skipped;
     record_t    *records, *newest;          // alive ones, by rising batch
     stage_sum_t *stages;
     ignored_t   *ignored;
@@ -212,12 +215,6 @@ verl_ledger_stage_last(const verl_ledger_t *self, const char *stage)
     return sum ? sum->last : -1;
 }
 
-int64_t
-verl_ledger_skipped(const verl_ledger_t *self)
-{
-    return self->skipped;
-}
-
 const verl_plan_t *
 verl_ledger_plan(const verl_ledger_t *self, int64_t batch)
 {
@@ -259,21 +256,25 @@ verl_ledger_ignore(verl_ledger_t *self, const verl_plan_t *plan, int stage)
 // --- entering -----------------------------------------------------------------------------------------------------
 
 static int
-s_read_metrics(entry_t *entry, verl_reader_t *reader, verl_error_t *error)
+s_read_metrics(entry_t *entry, const char *stage, verl_reader_t *reader, verl_error_t *error)
 {
     uint32_t count, fields;
-    if (verl_read_array(reader, &count) || count > 65536)
-        return verl_error_set(error, "a report's metrics are malformed");
+    const char *said;
+    size_t size;
+    if (verl_read_array(reader, &count) || count > METRICS_MOST)
+        return verl_error_set(error, "the metrics of stage %s are no list of at most %d", stage, METRICS_MOST);
     entry->metrics = calloc(count ? count : 1, sizeof *entry->metrics);
     if (!entry->metrics)
         return verl_error_set(error, "out of memory");
     for (uint32_t i = 0; i < count; i++) {
         verl_metric_value_t *metric = &entry->metrics[i];
-        char name[256];
-        if (verl_read_array(reader, &fields) || fields != 3 || verl_read_cstr(reader, name, sizeof name) ||
+        if (verl_read_array(reader, &fields) || fields != 3 || verl_read_str(reader, &said, &size) ||
             verl_read_real(reader, &metric->value) || verl_read_real(reader, &metric->weight))
-            return verl_error_set(error, "a report's metrics are malformed");
-        if (!(metric->name = strdup(name)))
+            return verl_error_set(error, "metric %u of stage %s is not [name, value, weight]", i, stage);
+        if (size > NAME_MOST || memchr(said, 0, size))
+            return verl_error_set(error, "metric \"%.*s\" of stage %s: a name has at most %d bytes, none of them 0",
+                                  (int) (size < 60 ? size : 60), said, stage, NAME_MOST);
+        if (!(metric->name = strndup(said, size)))
             return verl_error_set(error, "out of memory");
         entry->count++;
     }
@@ -296,13 +297,13 @@ verl_ledger_enter(verl_ledger_t *self, const verl_plan_t *plan, int stage, int64
     stage_sum_t *sum = s_sum_of(self, name);
     if (!sum)
         return verl_error_set(error, "out of memory");
-    if (s_read_metrics(entry, metrics, error))
+    if (s_read_metrics(entry, name, metrics, error))
         return -1;
     entry->done = true;
     entry->busy_ns = busy_ns;
     entry->done_at = verl_now();
     record->pending--;
-    self->skipped += skipped;
+    record->skipped |= skipped;
     sum->done++;
     sum->last = batch > sum->last ? batch : sum->last;
     if (handoff_ns > 0)
@@ -336,14 +337,19 @@ verl_ledger_handoff(const verl_ledger_t *self, const char *stage)
 static void
 s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_value_t *metric)
 {
-    char name[600];
+    char text[600];
     double value = verl_metric_reduced(metric);
     bool held_out = stage->span.closing && strncmp(metric->name, "val", 3) != 0;
-    snprintf(name, sizeof name, "%s%s", held_out ? "val/" : "", metric->name);
-    if (json_object_get(line, name))
-        snprintf(name, sizeof name, "%s%s/%s", held_out ? "val/" : "", stage->name, metric->name);
+    snprintf(text, sizeof text, "%s%s", held_out ? "val/" : "", metric->name);
+    json_t *name = verl_json_text(text);
+    if (json_object_get(line, json_string_value(name))) {
+        snprintf(text, sizeof text, "%s%s/%s", held_out ? "val/" : "", stage->name, metric->name);
+        json_decref(name);
+        name = verl_json_text(text);
+    }
     // JSON has no NaN: null says that there was a value and that it was none.
-    json_object_set_new(line, name, isfinite(value) ? json_real(value) : json_null());
+    json_object_set_new(line, json_string_value(name), isfinite(value) ? json_real(value) : json_null());
+    json_decref(name);
 }
 
 static json_t *
@@ -399,7 +405,7 @@ verl_ledger_way(const verl_ledger_t *self, int64_t batch)
 }
 
 json_t *
-verl_ledger_take(verl_ledger_t *self)
+verl_ledger_take(verl_ledger_t *self, bool *ret_skipped)
 {
     record_t *record = self->records;
     if (!record || record->pending)
@@ -408,6 +414,7 @@ verl_ledger_take(verl_ledger_t *self)
     json_decref(*way);
     *way = s_way(record);
     self->records = record->next;
+    *ret_skipped = record->skipped;
     self->taken++;
     s_record_free(record);
     return line;

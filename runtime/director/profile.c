@@ -68,20 +68,6 @@ s_loads(const director_t *self)
     return list;
 }
 
-// Paths, and names that were cut, need not be UTF-8, which JSON has to be.
-json_t *
-verl_json_text(const char *text)
-{
-    json_t *value = json_string(text);
-    char *copy = value ? NULL : strdup(text);
-    for (char *at = copy; at && *at; at++)
-        *at = *at & 0x80 ? '?' : *at;
-    if (copy)
-        value = json_string(copy);
-    free(copy);
-    return value;
-}
-
 // --- the plan -----------------------------------------------------------------------------------------------------
 
 static json_t *
@@ -217,7 +203,7 @@ verl_profile(const director_t *self)
     json_array_foreach(json_object_get(profile, "stages"), i, stage)
         s_add_times(self, stage);
     json_object_set_new(profile, "loads", s_loads(self));
-    json_object_set_new(profile, "done", json_integer(verl_ledger_done(self->ledger) - self->first));
+    json_object_set_new(profile, "done", json_integer(verl_ledger_done(self->ledger) - self->began));
     json_object_set_new(profile, "seconds",
                         json_real(self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0));
     return profile;

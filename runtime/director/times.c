@@ -68,7 +68,7 @@ verl_times(const director_t *self, const char *stage, verl_stage_times_t *ret)
         all += sum.ns[i];
     double whole = all > 0 ? (double) all : 1;
     *ret = (verl_stage_times_t) {
-        .batches = verl_ledger_stage_done(self->ledger, stage),
+        .batches = sum.batches,
         .busy = (double) sum.ns[0] / whole, .waiting_data = (double) (sum.ns[1] + sum.ns[5]) / whole,
         .waiting_weights = (double) sum.ns[2] / whole, .blocked = (double) sum.ns[3] / whole,
         .waiting_worker = (double) sum.ns[4] / whole, .moving = (double) sum.ns[6] / whole, .busy_seconds = (double) sum.ns[0] / 1e9,

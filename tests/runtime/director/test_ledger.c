@@ -12,8 +12,11 @@ static verl_plan_stage_t s_stages[] = {
 };
 static verl_plan_t s_plan = { .steps = 6, .max_in_flight = 3, .stages_count = 3, .stages = s_stages };
 
+static bool skipped;                        // of the last batch that was taken
+
 static int
-s_enter(verl_ledger_t *ledger, int stage, int64_t batch, const char *metric, double value, verl_error_t *error)
+s_report(verl_ledger_t *ledger, int stage, int64_t batch, bool skip, const char *metric, double value,
+         verl_error_t *error)
 {
     verl_buffer_t body = { 0 };
     verl_reader_t reader;
@@ -25,9 +28,15 @@ s_enter(verl_ledger_t *ledger, int stage, int64_t batch, const char *metric, dou
         verl_pack_real(&body, 2);
     }
     verl_reader_init(&reader, body.data, body.size);
-    int failed = verl_ledger_enter(ledger, &s_plan, stage, batch, false, 1000, 2000, &reader, error);
+    int failed = verl_ledger_enter(ledger, &s_plan, stage, batch, skip, 1000, 2000, &reader, error);
     verl_buffer_done(&body);
     return failed;
+}
+
+static int
+s_enter(verl_ledger_t *ledger, int stage, int64_t batch, const char *metric, double value, verl_error_t *error)
+{
+    return s_report(ledger, stage, batch, false, metric, value, error);
 }
 
 Test(ledger, grants_no_more_than_may_be_in_flight)
@@ -50,15 +59,15 @@ Test(ledger, takes_batches_in_order_whatever_the_order_of_reports)
     for (int64_t batch = 2; batch >= 1; batch--)
         for (int stage = 0; stage < 2; stage++)
             cr_assert_eq(s_enter(ledger, stage, batch, NULL, 0, NULL), 0);
-    cr_assert_null(verl_ledger_take(ledger));
+    cr_assert_null(verl_ledger_take(ledger, &skipped));
     for (int stage = 0; stage < 3; stage++)
         cr_assert_eq(s_enter(ledger, stage, 0, NULL, 0, NULL), 0);
     for (int64_t step = 0; step < 3; step++) {
-        json_t *line = verl_ledger_take(ledger);
+        json_t *line = verl_ledger_take(ledger, &skipped);
         cr_assert_eq(json_integer_value(json_object_get(line, "step")), step);
         json_decref(line);
     }
-    cr_assert_null(verl_ledger_take(ledger));
+    cr_assert_null(verl_ledger_take(ledger, &skipped));
     cr_assert_eq(verl_ledger_done(ledger), 3);
     verl_ledger_destroy(&ledger);
 }
@@ -85,7 +94,7 @@ Test(ledger, keeps_held_out_metrics_and_equal_names_apart)
     s_enter(ledger, 0, 0, "length/mean", 3, NULL);
     s_enter(ledger, 1, 0, "length/mean", 4, NULL);
     s_enter(ledger, 2, 0, "length/mean", 5, NULL);
-    json_t *line = verl_ledger_take(ledger);
+    json_t *line = verl_ledger_take(ledger, &skipped);
     cr_assert_eq(json_real_value(json_object_get(line, "length/mean")), 3);
     cr_assert_eq(json_real_value(json_object_get(line, "b/length/mean")), 4);
     cr_assert_eq(json_real_value(json_object_get(line, "val/length/mean")), 5);
@@ -101,7 +110,7 @@ Test(ledger, grants_the_closing_batch_last)
         for (int stage = 0; stage < 3; stage++)
             if (verl_span_has(&s_stages[stage].span, 6, batch))
                 cr_assert_eq(s_enter(ledger, stage, batch, NULL, 0, NULL), 0);
-        json_t *line = verl_ledger_take(ledger);
+        json_t *line = verl_ledger_take(ledger, &skipped);
         cr_assert(line);
         json_decref(line);
     }
@@ -122,7 +131,7 @@ Test(ledger, the_way_of_a_batch_is_known_while_it_lives_and_for_a_while_after)
     json_decref(way);
     cr_assert_eq(s_enter(ledger, 1, 0, NULL, 0, NULL), 0);
     cr_assert_eq(s_enter(ledger, 2, 0, NULL, 0, NULL), 0);
-    json_decref(verl_ledger_take(ledger));
+    json_decref(verl_ledger_take(ledger, &skipped));
     way = verl_ledger_way(ledger, 0);
     stages = json_object_get(way, "stages");
     cr_expect_eq(json_array_size(stages), 3);
@@ -135,5 +144,47 @@ Test(ledger, the_way_of_a_batch_is_known_while_it_lives_and_for_a_while_after)
     json_decref(way);
     cr_expect_null(verl_ledger_way(ledger, 64));
     cr_expect_null(verl_ledger_way(ledger, -1));
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, a_batch_that_two_stages_skip_is_one_skipped_batch)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    verl_ledger_grant(ledger, 2, &s_plan);
+    for (int64_t batch = 0; batch < 3; batch++)
+        for (int stage = 0; stage < (batch ? 2 : 3); stage++)
+            cr_assert_eq(s_report(ledger, stage, batch, batch == 1, NULL, 0, NULL), 0);
+    for (int64_t batch = 0; batch < 3; batch++) {
+        json_t *line = verl_ledger_take(ledger, &skipped);
+        cr_expect_eq(json_integer_value(json_object_get(line, "step")), batch);
+        cr_expect_eq(skipped, batch == 1);
+        json_decref(line);
+    }
+    verl_ledger_destroy(&ledger);
+}
+
+// Names of actors, which may be cut in the middle of a character.
+Test(ledger, a_metric_whose_name_is_not_UTF8_is_in_the_line_all_the_same)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    verl_ledger_grant(ledger, 0, &s_plan);
+    for (int stage = 0; stage < 3; stage++)
+        cr_assert_eq(s_enter(ledger, stage, 0, "reward/Gr\xc3\xb6\xc3", 2, NULL), 0);
+    json_t *line = verl_ledger_take(ledger, &skipped);
+    cr_expect_eq(json_real_value(json_object_get(line, "reward/Gr\xc3\xb6?")), 2);
+    cr_expect_eq(json_real_value(json_object_get(line, "b/reward/Gr\xc3\xb6?")), 2);
+    json_decref(line);
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, a_bad_metric_is_named_with_its_stage)
+{
+    char name[300] = "";
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    verl_error_t error = { "" };
+    verl_ledger_grant(ledger, 0, &s_plan);
+    memset(name, 'm', 256);
+    cr_assert_eq(s_enter(ledger, 1, 0, name, 0, &error), -1);
+    cr_expect(strstr(error.text, "mmm") && strstr(error.text, "stage b") && strstr(error.text, "255"), "%s", error.text);
     verl_ledger_destroy(&ledger);
 }

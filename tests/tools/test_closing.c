@@ -1,0 +1,68 @@
+// test_closing.c: what a run says of itself at its end, whatever befell it: counts of the run as a whole.
+#include "tools/living.h"
+
+// A stage that keeps state: the number of batches that it has seen.
+#define COUNTER(SNAPSHOT)                                                                                       \
+    "printf '%s\\n' 'needs = { \"id\" }' 'gives = { \"score\" }' 'local count = 0' "                            \
+    "'function score(batch) count = count + 1; for i = 1, batch.rows do batch.out.score[i] = count end end' "   \
+    "'function snapshot() " SNAPSHOT " return { count = count } end' "                                          \
+    "'function restore(state) count = state.count end' >counter.lua; "
+#define COUNTED(RUN, LINES)                                                                                     \
+    "[run]\nname = \"counted\"\n" RUN "[stage.src]\nkind = \"synthetic\"\nbusy_ms = 5\n"                        \
+    "[stage.count]\nkind = \"lua-state\"\nfile = \"counter.lua\"\nfunction = \"score\"\ndepends_on = [\"src\"]\n" LINES
+
+// Of a stage in the closing table; -1: it is not there.
+static int
+s_table(const run_t *run, const char *stage)
+{
+    char begin[64];
+    snprintf(begin, sizeof begin, "\n%s ", stage);
+    const char *at = strstr(run->said, begin);
+    return at ? atoi(at + strlen(begin)) : -1;
+}
+
+Test(closing, a_batch_that_is_skipped_is_counted_once_though_two_stages_skip_it)
+{
+    run_t run;
+    run_whole(&run, CHAIN("steps = 20\n", "", "fail_at = 7\non_error = \"skip\"\n", ""), "");
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, " 1 batch was skipped"), "%s", run.said);
+    run_done(&run);
+    run_whole(&run, CHAIN("steps = 20\n", "", "fail_at = 7\non_error = \"skip\"\n", ""), "--json");
+    cr_expect(run_said(&run, "\"skipped\":1"), "%s", run.said);
+    run_done(&run);
+    run_whole(&run, CHAIN("steps = 20\n", "", "", ""), "");
+    cr_expect(!run_said(&run, "skipped"), "%s", run.said);
+    run_done(&run);
+}
+
+// The batches after the checkpoint were done twice, and are work; the one that was skipped twice is one batch.
+Test(closing, a_run_that_went_back_tells_of_all_its_lives, .timeout = 100)
+{
+    run_t run;
+    run_start_after(&run, COUNTER(""), COUNTED("steps = 40\n", "on_failure = \"restart\"\n[stage.odd]\nkind = \"synthetic\"\n"
+                    "depends_on = [\"src\"]\nreads = [\"id\"]\nfail_at = 3\non_error = \"skip\"\n"), "");
+    s_await(&run);
+    run_until_steps(&run, 8);
+    cr_assert_eq(kill((pid_t) s_actor(&run, "count", "pid"), SIGKILL), 0);
+    run_wait(&run, 30 * SLOWER);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "40 steps done"), "%s", run.said);
+    cr_expect(run_said(&run, " 1 batch was skipped"), "%s", run.said);
+    cr_expect_geq(s_table(&run, "src"), 48, "%s", run.said);
+    cr_expect_geq(s_table(&run, "count"), 48, "%s", run.said);
+    run_done(&run);
+}
+
+// drain_timeout is for the batches under way: a checkpoint that takes longer is written all the same.
+Test(closing, a_last_checkpoint_may_take_longer_than_the_batches_under_way, .timeout = 100)
+{
+    run_t run;
+    run_start_after(&run, COUNTER("local sum = 0; for i = 1, 600000000 do sum = sum + i end"),
+                    COUNTED("steps = 100000\ndrain_timeout = 1\n", "instructions = 1000000000000\n"), "");
+    s_await(&run);
+    run_until_steps(&run, 5);
+    s_interrupt(&run);
+    cr_expect(run_said(&run, "checkpoint  "), "%s", run.said);
+    run_done(&run);
+}
