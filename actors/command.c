@@ -10,5 +10,6 @@ VERL_KIND(command,
     .state_size = sizeof(verl_command_t), .options = verl_command_options,
     .stages = { { "run", verl_command_handle, .about = "what the program says that its stage does",
                   .options_size = sizeof(verl_command_work_t), .options = verl_command_work_options,
+                  .reads_weights = true,
                   .declare = verl_command_declare } },
     .external = true)

@@ -9,6 +9,7 @@ VERL_KIND(command_state,
     .state_size = sizeof(verl_command_t), .options = verl_command_options,
     .stages = { { "run", verl_command_handle, .about = "what the program says that its stage does",
                   .options_size = sizeof(verl_command_work_t), .options = verl_command_work_options,
+                  .reads_weights = true,
                   .declare = verl_command_declare_stateful } },
     .keeps_state = true, .external = true,
     .snapshot = verl_command_keep, .restore = verl_command_keep)

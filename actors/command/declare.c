@@ -104,6 +104,13 @@ s_declare_stage(verl_declaration_t *declaration, const json_t *stage)
         verl_declare_error(declaration, NULL,
                            "the program says that this stage is given rows, and it depends on nothing "
                            "that gives any: depends_on would be right");
+    bool weights = json_is_true(json_object_get(stage, "weights"));
+    if (weights && !verl_declare_has_weights(declaration))
+        verl_declare_error(declaration, NULL, "the program says that this stage works with published weights: weights = "
+                           "the name of a stage that updates some, and a staleness, would be right");
+    else if (!weights && verl_declare_has_weights(declaration))
+        verl_declare_error(declaration, "weights", "the program says that this stage works without weights: leaving it "
+                           "out, or weights=True where the program declares the stage, would be right");
     if (json_is_true(json_object_get(stage, "by_row")))
         verl_declare_by_row(declaration);
     if (maps)

@@ -264,6 +264,8 @@ void verl_declare_maps(verl_declaration_t *declaration);
 // The stage's name in the topology, and whether it has no dependency.
 const char *verl_declare_stage(const verl_declaration_t *declaration);
 bool        verl_declare_is_source(const verl_declaration_t *declaration);
+// The topology says whose published weights the stage works with.
+bool        verl_declare_has_weights(const verl_declaration_t *declaration);
 // Something is wrong with an option (NULL: with the stage): what is wrong: what would be right. May be called often.
 void verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -286,7 +288,8 @@ typedef struct verl_stage_kind {
     bool                 source_only;       // refuses depends_on (a loader)
     bool                 maps;              // gives a row map
     bool                 by_row;            // works row by row: may run on a part of a batch
-    bool                 reads_weights;     // works with a version of the actor's weights
+    bool                 reads_weights;     // works with a version of the actor's weights; of an external kind: may
+                                            // work with a published one, whatever kind publishes it
     bool                 writes_weights;    // makes the next version
     int                (*declare)(verl_declaration_t *declaration, const void *state, const void *options);
     int                (*begin)(verl_stage_t *stage);      // optional: in prepare, once per stage, after the actor's

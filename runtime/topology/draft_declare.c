@@ -193,6 +193,12 @@ verl_declare_is_source(const verl_declaration_t *declaration)
     return declaration->stage->deps_count == 0;
 }
 
+bool
+verl_declare_has_weights(const verl_declaration_t *declaration)
+{
+    return declaration->stage->weights_from >= 0 || verl_node_get(declaration->stage->node, "weights");
+}
+
 void
 verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
 {

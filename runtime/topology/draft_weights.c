@@ -71,21 +71,20 @@ s_writer_named(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_
     return writer;
 }
 
-// Can the one kind take what the other gives?
+// Can the one kind take what the other gives? A program takes whatever columns come.
 static bool
 s_agree(verl_draft_t *draft, const verl_draft_stage_t *stage, int writer, verl_at_t at)
 {
     const verl_kind_t *to = draft->actors[stage->actor].kind, *from = draft->actors[draft->stages[writer].actor].kind;
-    if (to != from)
+    if (to != from && !to->external)
         verl_problem_add(&draft->problems, at,
                          "`%s` is of kind `%s` and `%s` of kind `%s`, and weights go only from a kind "
                          "to itself: a writer of the same kind would be right",
                          stage->name, to->name, draft->stages[writer].name, from->name);
-    else if (!from->give_weights || !to->take_weights)
+    else if (!from->give_weights || !(to->take_weights || to->external))
         verl_problem_add(&draft->problems, at,
-                         "kind `%s` does not publish its weights: staleness 0, in the same actor, "
-                         "would be right",
-                         from->name);
+                         "kind `%s` does not publish its weights: %s would be right", from->name,
+                         to->external ? "a stage of a kind that does" : "staleness 0, in the same actor,");
     else
         return true;
     return false;
@@ -168,8 +167,8 @@ s_quarrel(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft
             "`%s` takes the weights of `%s` into an actor whose own weights `%s` updates: an actor of "
             "its own for `%s` would be right",
             stage->name, writer, other->name, stage->name);
-    if (!other->handler->reads_weights || s_same_versions(stage, other))
-        return NULL;
+    if (!other->handler->reads_weights || s_same_versions(stage, other) || draft->actors[stage->actor].kind->external)
+        return NULL;                        // a program has a version for each of its stages
     return verl_pool_print(draft->pool,
                            "`%s` and `%s` share the weights of one actor, so they have to work with the same versions: "
                            "the same `weights` and `staleness` in both, or an actor for each, would be right",

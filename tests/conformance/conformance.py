@@ -184,7 +184,7 @@ def asks_for_what_came_before_it_opened_the_channel(bench):
     bench.order(1, "peers", line.peers)
     bench.hear("wired")
     bench.until(lambda: line.inlet.statuses > 0, "a status when the channel is opened")
-    check(line.inlet.status[0] == 0, f"it says that {line.inlet.status[0]} came before it listened")
+    check(line.inlet.first[0] == 0, f"it says that {line.inlet.first[0]} came before it listened")
     bench.order(1, "begin", 0, [0, 0, 0])
     line.source.say(line.it, 1, line.into, 1, 1, 0, body=ids(2))
     line.wait(1)

@@ -163,6 +163,7 @@ class Channel:
         self.inbox = []  # once each, in order
         self.received = 0
         self.status = None  # the last one that came for what we send: (received, limit, done)
+        self.first = None  # and the first
         self.statuses = 0
         self.sent = 0
 
@@ -244,6 +245,7 @@ class Party:
                 check(all(new >= old for new, old in zip(status, channel.status)),
                       f"status went back from {channel.status} to {status}")
             channel.status = status
+            channel.first = channel.first or status
             channel.statuses += 1
         elif message.type == PONG:
             self.pongs.append(message)

@@ -23,7 +23,7 @@ from ._program import Handler, Option, Options, Program, StageKind, describe, ma
 from ._version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from ._batch import Batch, Ragged, Text
+    from ._batch import Batch, Ragged, Text, Weights
     from ._errors import Failure, Skip
     from ._stage import Rows, Stage
 
@@ -32,7 +32,7 @@ _stages: Dict[str, StageKind] = {}
 _hooks: Dict[str, Handler] = {}
 
 # What needs numpy is loaded when it is first asked for, so that a program describes itself at once.
-_LATER = {"Batch": "_batch", "Ragged": "_batch", "Text": "_batch", "Failure": "_errors",
+_LATER = {"Batch": "_batch", "Ragged": "_batch", "Text": "_batch", "Weights": "_batch", "Failure": "_errors",
           "Rows": "_stage", "Skip": "_errors", "Stage": "_stage"}
 
 
@@ -45,15 +45,17 @@ def __getattr__(name: str) -> Any:
 
 def stage(needs: Sequence[str] = (), gives: Sequence[str] = (), options: Optional[Mapping[str, Any]] = None,
           name: Optional[str] = None, source: bool = False, by_row: bool = False,
-          maps: bool = False) -> Callable[[_F], _F]:
+          maps: bool = False, weights: bool = False) -> Callable[[_F], _F]:
     """Declares a handler: the columns that it needs ("name", "name?") and gives ("score", "ids:i32[n,*]", "note:text"),
     and its options with their defaults. It is called with the batch, or with the batch and the stage, and returns a
     dict of columns.
 
     source: it depends on nothing and makes rows. by_row: it works row by row, so it may run on parts of a batch.
-    maps: it makes new rows and returns verl.Rows(columns, row_map)."""
+    maps: it makes new rows and returns verl.Rows(columns, row_map).
+    weights: it works with published weights, which the topology names (weights = "update", staleness = 1); the version
+    of a batch is stage.weights."""
     def declare(handler: _F) -> _F:
-        kind = make_stage(handler, name, needs, gives, dict(options or {}), source, by_row, maps)
+        kind = make_stage(handler, name, needs, gives, dict(options or {}), source, by_row, maps, weights)
         if kind.name in _stages:
             raise ValueError(f"two stages are called '{kind.name}'")
         _stages[kind.name] = kind
@@ -123,5 +125,5 @@ def main() -> None:
     os._exit(0)  # threads of libraries do not keep a run waiting
 
 
-__all__ = ["Batch", "Failure", "Option", "Options", "Ragged", "Rows", "Skip", "Stage", "Text", "__version__", "finish",
-           "main", "option", "prepare", "restore", "snapshot", "stage"]
+__all__ = ["Batch", "Failure", "Option", "Options", "Ragged", "Rows", "Skip", "Stage", "Text", "Weights", "__version__",
+           "finish", "main", "option", "prepare", "restore", "snapshot", "stage"]

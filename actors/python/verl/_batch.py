@@ -1,4 +1,4 @@
-"""Batches: how they travel, and how a handler sees and makes them.
+"""Batches: how they travel, and how a handler sees them.
 
 A batch that came is checked as a whole, then seen through numpy: data stay where they are (in the message, or in a slab
 of shared memory), read-only; only the offsets of ragged columns are copied, before they are checked.
@@ -6,13 +6,12 @@ of shared memory), read-only; only the offsets of ragged columns are copied, bef
 
 from __future__ import annotations
 
-import re
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 import numpy
 
-from ._arena import ALIGN, Arena, ArenaError, Block
-from ._wire import Malformed, is_int, pack, unpack
+from ._arena import ALIGN, Arena, ArenaError
+from ._wire import Malformed, is_int, unpack
 
 FORMAT = 1
 INLINE = 1024  # bytes: up to so many a column travels inside the message
@@ -20,7 +19,7 @@ ROWS_MAX = (1 << 31) - 1
 COLUMNS_MAX = 4096
 DTYPES: Dict[str, Any] = {"u8": numpy.dtype("u1"), "i32": numpy.dtype("<i4"), "i64": numpy.dtype("<i8"),
                           "f32": numpy.dtype("<f4"), "bf16": numpy.dtype("<u2"), "text": numpy.dtype("u1")}
-_I32, _I64 = DTYPES["i32"], DTYPES["i64"]
+I32, I64 = DTYPES["i32"], DTYPES["i64"]
 Array = Any  # numpy.ndarray of whatever shape and type
 
 
@@ -42,7 +41,7 @@ class Ragged(Sequence[Any]):
         if self._index is None:
             return
         lengths = self.lengths
-        offsets = numpy.zeros(len(lengths) + 1, _I64)
+        offsets = numpy.zeros(len(lengths) + 1, I64)
         numpy.cumsum(lengths, out=offsets[1:])
         starts = self._offsets[self._index] - offsets[:-1]
         self._data = self._data[numpy.arange(int(offsets[-1])) + numpy.repeat(starts, lengths)]
@@ -124,8 +123,13 @@ class StoredColumn(NamedTuple):
     data: Array  # one entry a row, or a position where ragged
 
 
-def _shape(count: int, width: int) -> Tuple[int, ...]:
+def shape(count: int, width: int) -> Tuple[int, ...]:
     return (count,) if width == 1 else (count, width)
+
+
+def data_at(rows: int) -> int:
+    """Where the data of a ragged column begin behind its offsets."""
+    return (8 * (rows + 1) + ALIGN - 1) // ALIGN * ALIGN
 
 
 class Stored:
@@ -197,17 +201,17 @@ class _Reader:
         if ragged:
             if size < 8 * (rows + 1):
                 raise Malformed(f"packed batch: the {size} bytes of '{name}' do not hold the offsets of {rows} rows")
-            offsets = numpy.frombuffer(buffer, _I64, rows + 1, at).copy()
+            offsets = numpy.frombuffer(buffer, I64, rows + 1, at).copy()
             if offsets[0] != 0 or bool((offsets[1:] < offsets[:-1]).any()):
                 raise Malformed(f"packed batch: the offsets of '{name}' do not begin with 0, or decrease")
             positions = int(offsets[-1])
-        data_at = _data_at(rows) if ragged else 0
-        if data_at + positions * width * kind.itemsize != size:
+        begin = data_at(rows) if ragged else 0
+        if begin + positions * width * kind.itemsize != size:
             raise Malformed(f"packed batch: '{name}' has {size} bytes, but its shape of {positions} positions of "
                             f"{width} {dtype} elements needs another number")
         count = positions * width
-        data = numpy.frombuffer(buffer, kind, count, at + data_at) if count else numpy.empty(0, kind)
-        return name, StoredColumn(dtype, width, offsets, data.reshape(_shape(positions, width)))
+        data = numpy.frombuffer(buffer, kind, count, at + begin) if count else numpy.empty(0, kind)
+        return name, StoredColumn(dtype, width, offsets, data.reshape(shape(positions, width)))
 
     def batch(self, body: bytes) -> Stored:
         items = unpack(body, "a packed batch")
@@ -221,7 +225,7 @@ class _Reader:
             buffer, at, size = self.place(place, "row map")
             if size != 4 * rows:
                 raise Malformed(f"packed batch: the row map has {size} bytes for {rows} rows of 4")
-            row_map = numpy.frombuffer(buffer, _I32, rows, at) if rows else numpy.empty(0, _I32)
+            row_map = numpy.frombuffer(buffer, I32, rows, at) if rows else numpy.empty(0, I32)
             if rows and int(row_map.min()) < 0:
                 raise Malformed("packed batch: the row map says that a row came from a row below 0")
         if type(columns) is not list or len(columns) > COLUMNS_MAX:
@@ -267,7 +271,7 @@ def concat(parts: Sequence[Stored]) -> Stored:
         if model.offsets is not None:
             shifts = numpy.cumsum([0] + [len(piece.data) for piece in pieces[:-1]])
             ends = [piece.offsets[1:] + shift for piece, shift in zip(pieces, shifts) if piece.offsets is not None]
-            offsets = numpy.concatenate([numpy.zeros(1, _I64)] + ends)
+            offsets = numpy.concatenate([numpy.zeros(1, I64)] + ends)
         columns[name] = StoredColumn(model.dtype, model.width, offsets,
                                      numpy.concatenate([piece.data for piece in pieces]))
     row_map = None if first.map is None else numpy.concatenate([part.map for part in parts])
@@ -299,6 +303,31 @@ def see(column: StoredColumn, index: Optional[Array], first: int, rows: int) -> 
     if index is None:
         return kind(column.offsets[first:first + rows + 1], column.data)
     return kind(column.offsets, column.data, index)
+
+
+class Weights(Mapping[str, Any]):
+    """A published version of a model's weights: the columns that its writer chose, as arrays. They are read-only views
+    of shared memory, valid until the stage is given another version; what is kept longer has to be copied."""
+
+    __slots__ = ("version", "_columns")
+
+    def __init__(self, version: int, stored: Stored) -> None:
+        self.version = version  # as the run counts: the weights before the update of that batch
+        self._columns = {name: see(column, None, 0, stored.rows) for name, column in stored.columns.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._columns:
+            raise KeyError(f"the published weights have no column '{name}': they have {', '.join(self._columns)}")
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __repr__(self) -> str:
+        return f"Weights({self.version}, {', '.join(self._columns)})"
 
 
 class Batch(Mapping[str, Any]):
@@ -342,203 +371,3 @@ class Batch(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"Batch({self.id}, {self.rows} rows, {', '.join(self._makers)})"
-
-
-# making
-
-
-class ColumnType(NamedTuple):
-    dtype: str
-    ragged: bool
-    width: int
-
-
-def parse_type(text: str) -> ColumnType:
-    """'f32[n,*]' → (f32, ragged, 1)."""
-    match = re.fullmatch(r"(\w+)(?:\[n((?:,(?:\*|\d+))*)\])?", text.replace(" ", ""))
-    if match is None or match.group(1) not in DTYPES:
-        raise ValueError(f"'{text}' is no type of a column: f32[n], i32[n,*], u8[n,16] or text would be right")
-    if match.group(1) == "text":
-        return ColumnType("text", True, 1)
-    dimensions = (match.group(2) or "").split(",")[1:]
-    width = 1
-    for dimension in dimensions:
-        width *= 1 if dimension == "*" else int(dimension)
-    return ColumnType(match.group(1), "*" in dimensions[:1], width)
-
-
-def _data_at(rows: int) -> int:
-    return (8 * (rows + 1) + ALIGN - 1) // ALIGN * ALIGN
-
-
-def _cast(value: Any, kind: Any, name: str) -> Array:
-    made = numpy.asarray(value)
-    if made.dtype == kind:
-        return made
-    if made.size == 0:
-        return made.astype(kind)
-    if made.dtype.kind not in ("biuf" if kind.kind == "f" else "biu"):
-        raise ValueError(f"column '{name}' was given {made.dtype} where {kind} is declared")
-    if kind.kind in "iu":
-        limits = numpy.iinfo(kind)
-        if int(made.min()) < limits.min or int(made.max()) > limits.max:
-            raise ValueError(f"column '{name}' has a value that {kind} cannot hold")
-    return made.astype(kind)
-
-
-class MadeColumn(NamedTuple):
-    type: ColumnType
-    place: Any  # as it travels
-    memory: Any  # its bytes: offsets and data
-
-
-class Made:
-    """What a handler made of a batch or part: the memory of its columns, and how each is packed."""
-
-    def __init__(self, arena: Optional[Arena], rows: int, first: int) -> None:
-        self.arena = arena
-        self.rows = rows  # -1: a source has not said yet
-        self.first = first
-        self.map_place: Any = None
-        self.map_memory: Any = b""
-        self.columns: Dict[str, MadeColumn] = {}
-        self.blocks: List[Block] = []
-        self.size = 0
-        self.ready: Dict[str, Tuple[ColumnType, Optional[Block], Array, Array]] = {}  # by empty
-
-    def _memory(self, size: int) -> Tuple[Any, Any]:
-        """A place as it travels (filled later where it is inline), and writable memory."""
-        if size <= INLINE or self.arena is None:
-            return None, bytearray(size)
-        block = self.arena.take(size)
-        self.blocks.append(block)
-        return [block.slab.number, block.offset, size], block.view
-
-    def _set_rows(self, rows: int, name: str) -> None:
-        if self.rows < 0:
-            self.rows = rows
-        if rows != self.rows:
-            raise ValueError(f"column '{name}' has {rows} rows where the batch has {self.rows}")
-        if rows > ROWS_MAX:
-            raise ValueError(f"a batch has at most {ROWS_MAX} rows")
-
-    def set_map(self, row_map: Any, given_rows: int, given_first: int) -> None:
-        """For each new row the given row that it came from, counted from 0 in what was given."""
-        made = _cast(row_map, _I64, "row map")
-        if made.ndim != 1 or (made.size and (int(made.min()) < 0 or int(made.max()) >= given_rows)):
-            raise ValueError(f"the row map names a row that was not given: {given_rows} were, counted from 0")
-        self.rows = len(made)
-        place, memory = self._memory(4 * len(made))
-        if len(made):
-            numpy.frombuffer(memory, _I32)[:] = made + given_first
-        self.map_place, self.map_memory = place if place is not None else bytes(memory), memory
-        self.size += 4 * len(made)
-
-    def _ragged(self, column: ColumnType, lengths: Array, name: str) -> Tuple[Any, Any, Array]:
-        """Memory with its offsets written; a view of the data to fill."""
-        kind = DTYPES[column.dtype]
-        positions = int(lengths.sum()) if len(lengths) else 0
-        data_at, count = _data_at(len(lengths)), positions * column.width
-        place, memory = self._memory(data_at + count * kind.itemsize)
-        head = numpy.frombuffer(memory, _I64, data_at // 8)
-        head[0] = 0
-        numpy.cumsum(lengths, out=head[1:len(lengths) + 1])
-        head[len(lengths) + 1:] = 0
-        data = numpy.frombuffer(memory, kind, count, data_at) if count else numpy.empty(0, kind)
-        return place, memory, data.reshape(_shape(positions, column.width))
-
-    def empty(self, name: str, column: ColumnType, rows_or_lengths: Any) -> Array:
-        """An array that the handler fills in place: of the whole column, or of all positions where it is ragged."""
-        if column.ragged:
-            lengths = _cast(rows_or_lengths, _I64, name)
-            self._set_rows(len(lengths), name)
-            place, memory, data = self._ragged(column, lengths, name)
-        else:
-            rows = int(rows_or_lengths)
-            self._set_rows(rows, name)
-            kind = DTYPES[column.dtype]
-            place, memory = self._memory(rows * column.width * kind.itemsize)
-            count = rows * column.width
-            data = numpy.frombuffer(memory, kind, count) if count else numpy.empty(0, kind)
-            data = data.reshape(_shape(rows, column.width))
-        self.ready[name] = (column, place, memory, data)
-        return data
-
-    def _put(self, name: str, column: ColumnType, place: Any, memory: Any) -> None:
-        self.columns[name] = MadeColumn(column, place if place is not None else bytes(memory), memory)
-        self.size += len(memory)
-
-    def add(self, name: str, column: ColumnType, value: Any) -> None:
-        ready = self.ready.get(name)
-        if ready is not None and value is ready[3]:
-            self._put(name, ready[0], ready[1], ready[2])
-        elif not column.ragged:
-            self._add_fixed(name, column, value)
-        elif column.dtype == "text":
-            self._add_texts(name, column, value)
-        else:
-            self._add_ragged(name, column, value)
-
-    def _add_fixed(self, name: str, column: ColumnType, value: Any) -> None:
-        kind = DTYPES[column.dtype]
-        made = _cast(value, kind, name)
-        if made.ndim == 0:
-            raise ValueError(f"column '{name}' was given one value where it has one a row")
-        self._set_rows(made.shape[0], name)
-        if made.size != made.shape[0] * column.width:
-            raise ValueError(f"column '{name}' was given shape {made.shape} where rows of {column.width} are declared")
-        if made.nbytes <= INLINE or self.arena is None:
-            self._put(name, column, None, made.tobytes())
-            return
-        place, memory = self._memory(made.nbytes)
-        numpy.frombuffer(memory, kind)[:] = made.reshape(-1)
-        self._put(name, column, place, memory)
-
-    def _add_ragged(self, name: str, column: ColumnType, value: Any) -> None:
-        kind = DTYPES[column.dtype]
-        if isinstance(value, Ragged):
-            lengths, first = value.lengths, int(value.offsets[0]) if len(value) else 0
-            flat = _cast(value.data[first:first + int(lengths.sum())], kind, name)
-        else:
-            rows = [_cast(row, kind, name) for row in value]
-            lengths = numpy.array([len(row) for row in rows], _I64)
-            flat = numpy.concatenate(rows) if rows else numpy.empty(0, kind)
-        self._set_rows(len(lengths), name)
-        if flat.size != int(lengths.sum()) * column.width:
-            raise ValueError(f"column '{name}' has positions that are not {column.width} elements wide")
-        place, memory, data = self._ragged(column, lengths, name)
-        if flat.size:
-            data[...] = flat.reshape(data.shape)
-        self._put(name, column, place, memory)
-
-    def _add_texts(self, name: str, column: ColumnType, value: Any) -> None:
-        if isinstance(value, (str, bytes)):
-            raise ValueError(f"column '{name}' was given one text where it has one a row")
-        texts = [value.raw(i) for i in range(len(value))] if isinstance(value, Text) else value
-        rows = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text) for text in texts]
-        self._set_rows(len(rows), name)
-        place, memory, data = self._ragged(column, numpy.array([len(row) for row in rows], _I64), name)
-        if len(data):
-            data[...] = numpy.frombuffer(b"".join(rows), numpy.uint8)
-        self._put(name, column, place, memory)
-
-    def pack(self, names: Sequence[str], names_as: Sequence[str], with_map: bool, whole: bool = False) -> bytes:
-        """The body of a message with these columns, under the names that they have downstream. whole: with all bytes
-        inside, for a reader that shares no memory."""
-        columns = []
-        for name, name_as in zip(names, names_as):
-            column = self.columns[name]
-            columns.append([name_as, column.type.dtype, column.type.ragged, column.type.width, self.rows,
-                            bytes(column.memory) if whole else column.place])
-        row_map = None
-        if with_map and self.map_place is not None:
-            row_map = bytes(self.map_memory) if whole else self.map_place
-        return pack([FORMAT, self.rows, self.first, row_map, columns])
-
-    def release(self) -> None:
-        """Gives its blocks back."""
-        self.ready.clear()
-        if self.arena is not None:
-            for block in self.blocks:
-                self.arena.give(block)
-        self.blocks = []

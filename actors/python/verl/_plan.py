@@ -35,6 +35,13 @@ class Span(NamedTuple):
         found = self._at_or_above(steps, max(k + 1, 0))
         return found if found >= 0 else steps if self.closing else -1
 
+    def previous(self, steps: int, k: int) -> int:
+        """The largest batch below k; -1: none."""
+        if k > steps and self.closing:
+            return steps
+        last = (min(k, steps) - 1) // self.period * self.period if k > 0 else -1
+        return last if last >= self.begin else -1
+
     def ordinal(self, steps: int, k: int) -> int:
         """How many batches below k it works on."""
         closing = int(k > steps and self.closing)
@@ -82,6 +89,7 @@ class Edge(NamedTuple):
     maker: int
     reader: int
     weights: bool
+    staleness: int
     map: bool
     columns: List[str]
 
@@ -196,8 +204,7 @@ def _stage(item: Any, stages: int, actors: int) -> Stage:
 def _edge(item: Any, stages: int) -> Edge:
     cursor = _Cursor(item, 6, "an edge")
     maker, reader, weights = cursor.whole(0, stages - 1), cursor.whole(0, stages - 1), cursor.flag()
-    cursor.whole(0, 1000000)
-    edge = Edge(maker, reader, weights, cursor.flag(), cursor.texts())
+    edge = Edge(maker, reader, weights, cursor.whole(0, 1000000), cursor.flag(), cursor.texts())
     if maker == reader or (not weights and maker > reader):
         raise cursor.fail()
     return edge
@@ -233,6 +240,10 @@ class Plan:
             if not edge.weights and not set(edge.columns) <= set(self.stages[edge.maker].gives_as):
                 raise Malformed(f"a plan that cannot be read: edge {index} carries a column that nobody gives")
         for index, stage in enumerate(self.stages):
+            brings = [i for i, edge in self.in_edges(index) if edge.weights]
+            if brings != ([stage.weights_edge] if stage.weights_edge >= 0 else []):
+                raise Malformed(f"a plan that cannot be read: the weights of stage {stage.name} come from an edge "
+                                "that brings none, or from several")
             for need in stage.needs:
                 used = need.maps + ([need.edge] if need.edge >= 0 else [])
                 if any(e >= len(self.edges) or self.edges[e].reader != index or self.edges[e].weights for e in used) \
@@ -252,6 +263,10 @@ class Plan:
             if actor.name == name:
                 return index
         return None
+
+    def version(self, writer: int, staleness: int, k: int) -> int:
+        """The update of a stage whose weights batch k of a reader is worked with; -1: none before it."""
+        return self.stages[writer].span.previous(self.steps, max(k - staleness, 0))
 
     def replica(self, stage: int, k: int) -> int:
         """The replica of a stage's actor that works on batch k: batches are dealt in turn."""

@@ -52,6 +52,7 @@ class StageKind(NamedTuple):
     source: bool
     by_row: bool
     maps: bool
+    weights: bool  # it works with a published version
     about: str
 
 
@@ -111,10 +112,11 @@ def takes_argument(function: Handler) -> bool:
 
 
 def make_stage(handler: Handler, name: Optional[str], needs: Sequence[str], gives: Sequence[str],
-               options: Dict[str, Any], source: bool, by_row: bool, maps: bool) -> StageKind:
+               options: Dict[str, Any], source: bool, by_row: bool, maps: bool, weights: bool = False) -> StageKind:
     called = name or getattr(handler, "__name__", "")
     if not called:
-        raise TypeError(f"a stage is {handler!r:.100}, which has no name of its own: verl.stage(name=...) would be right")
+        raise TypeError(f"a stage is {handler!r:.100}, which has no name of its own: verl.stage(name=...) would be "
+                        "right")
     declared = {key: value if isinstance(value, Option) else Option(value) for key, value in options.items()}
     for key, value in declared.items():
         if type(value.default) not in _TYPES:
@@ -125,7 +127,8 @@ def make_stage(handler: Handler, name: Optional[str], needs: Sequence[str], give
     if not 1 <= len(positional) <= 2:
         raise TypeError(f"stage '{called}': a handler takes the batch, or the batch and the stage")
     about = (inspect.getdoc(handler) or "").split("\n")[0].rstrip(".")
-    return StageKind(called, handler, len(positional), list(needs), list(gives), declared, source, by_row, maps, about)
+    return StageKind(called, handler, len(positional), list(needs), list(gives), declared, source, by_row, maps,
+                     weights, about)
 
 
 def _option_type(value: Option) -> Dict[str, Any]:
@@ -145,7 +148,7 @@ def describe(program: Program) -> Dict[str, Any]:
         "protocol": PROTOCOL,
         "keeps_state": program.keeps_state,
         "stages": [{"name": kind.name, "about": kind.about, "needs": kind.needs, "gives": kind.gives,
-                    "source": kind.source, "by_row": kind.by_row, "maps": kind.maps,
+                    "source": kind.source, "by_row": kind.by_row, "maps": kind.maps, "weights": kind.weights,
                     "options": {name: _option_type(value) for name, value in kind.options.items()}}
                    for kind in program.stages.values()],
     }

@@ -1,5 +1,4 @@
-"""A stage of one revision in its actor: its mailbox, whether it may run, what its handler is given, and what hangs
-on it.
+"""A stage of one revision in its actor: whether it may run, and what its handler is given.
 
 All of it is under the actor's lock, except where it says otherwise.
 """
@@ -7,139 +6,20 @@ All of it is under the actor's lock, except where it says otherwise.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Deque, Dict, List, Optional
 
-from ._batch import Array, Batch, Made, Stored, concat, follow, see
-from ._endpoint import Inbound, Outbound
-from ._plan import Edge, Need
+from ._batch import Array, Batch, Stored, Weights, concat, follow, see
+from ._plan import Need
 from ._program import StageKind
 from ._stage import Stage
+from ._units import Ack, EdgeIn, EdgeOut, Unit
+from ._versions import Versions
 from ._wire import now_ns
 
 if TYPE_CHECKING:
     from ._world import World
 
 BUSY, DATA, WEIGHTS, ROOM, WORKER, OVER, MOVE, STATES = range(8)
-
-
-class Unit:
-    """One message of a data edge, in the mailbox."""
-
-    __slots__ = ("batch", "part", "parts", "time", "stored", "inbound", "seq", "output", "taken")
-
-    def __init__(self, batch: int, part: int, parts: int, time: int, stored: Optional[Stored],
-                 inbound: Optional[Inbound], seq: int, output: "Optional[Output]") -> None:
-        self.batch = batch
-        self.part = part
-        self.parts = parts
-        self.time = time
-        self.stored = stored  # None: the batch was skipped
-        self.inbound = inbound  # None: made by a stage of this actor, or its sender is gone
-        self.seq = seq
-        self.output = output
-        self.taken = False  # counted to the credit
-
-    def take(self) -> None:
-        if not self.taken:
-            self.taken = True
-            if self.inbound is not None:
-                self.inbound.take()
-
-    def finish(self) -> None:
-        self.take()
-        if self.stored is not None:
-            self.stored.release()
-        if self.inbound is not None:
-            self.inbound.finish(self.seq)
-        if self.output is not None:
-            self.output.release()
-        self.inbound = self.output = None
-
-
-class Ack:
-    """What a stage took of a batch: acknowledged, in the order of the batches, when nothing hangs on it any more."""
-
-    __slots__ = ("seat", "batch", "pending", "units")
-
-    def __init__(self, seat: "Seat", batch: int) -> None:
-        self.seat = seat
-        self.batch = batch
-        self.pending = 1  # the run itself, its outputs, its report
-        self.units: List[Tuple[int, Unit]] = []  # with their edges
-
-    def release(self) -> None:
-        self.pending -= 1
-        acks = self.seat.acks
-        while acks and acks[0].pending == 0:
-            for _, unit in acks.popleft().units:
-                unit.finish()
-
-
-class Output:
-    """What a stage made of a batch or a part: its memory is kept while readers are not done with it."""
-
-    __slots__ = ("seat", "made", "ack", "refs", "size")
-
-    def __init__(self, seat: "Seat", made: Optional[Made], ack: Optional[Ack]) -> None:
-        self.seat = seat
-        self.made = made
-        self.ack = ack
-        self.refs = 1
-        self.size = made.size if made is not None else 0
-        seat.live_bytes += self.size
-        seat.last_bytes = self.size
-        if ack is not None:
-            ack.pending += 1
-
-    def release(self) -> None:
-        self.refs -= 1
-        if self.refs:
-            return
-        self.seat.live_bytes -= self.size
-        if self.made is not None:
-            self.made.release()
-            self.made = None
-        if self.ack is not None:
-            self.ack.release()
-
-
-class EdgeIn:
-    def __init__(self, seat: "Seat", index: int, edge: Edge) -> None:
-        self.seat = seat
-        self.index = index  # in the plan
-        self.edge = edge
-        self.through_map = False  # some need reads its columns through a row map: always seen whole
-        self.units: Dict[int, Dict[int, Unit]] = {}  # batch → part
-        self.inbound: Dict[int, Inbound] = {}  # by the maker's replica
-
-    def find(self, batch: int, part: int) -> Optional[Unit]:
-        return self.units.get(batch, {}).get(part)
-
-    def parts(self, batch: int) -> int:
-        """As far as is known; 0: nothing came."""
-        for unit in self.units.get(batch, {}).values():
-            return unit.parts
-        return 0
-
-    def forget(self, inbound: Inbound) -> None:
-        """Its sender is gone: what came from it stays, and is acknowledged to nobody, or to a successor."""
-        for units in self.units.values():
-            for unit in units.values():
-                if unit.inbound is inbound:
-                    unit.inbound = None
-        for ack in self.seat.acks:
-            for _, unit in ack.units:
-                if unit.inbound is inbound:
-                    unit.inbound = None
-
-
-class EdgeOut:
-    def __init__(self, index: int, edge: Edge, names: List[str]) -> None:
-        self.index = index
-        self.edge = edge
-        self.names = names  # the handler's, of the columns that it carries
-        self.channels: Dict[int, Outbound] = {}  # by the reader's replica
-        self.local: Optional[EdgeIn] = None  # the reader's end where it is in this actor
 
 
 class Seat:
@@ -149,10 +29,14 @@ class Seat:
         self.plan = world.plan.stages[index]
         self.kind = kind
         self.stage = stage
-        self.ins = [EdgeIn(self, i, edge) for i, edge in world.plan.in_edges(index)]
-        self.outs = [EdgeOut(i, edge, [self.plan.gives[self.plan.gives_as.index(name)] for name in edge.columns])
+        self.ins = [EdgeIn(self, i, edge) for i, edge in world.plan.in_edges(index) if not edge.weights]
+        found = [Versions(self, i, edge) for i, edge in world.plan.in_edges(index) if edge.weights]
+        self.weights = found[0] if found else None
+        self.edges: List[EdgeIn] = [*self.ins, *found]
+        handlers = dict(zip(self.plan.gives_as, self.plan.gives))
+        self.outs = [EdgeOut(i, edge, world.plan.stages[edge.reader].span, [handlers[name] for name in edge.columns])
                      for i, edge in world.plan.out_edges(index)]
-        self.by_edge = {edge.index: edge for edge in self.ins}
+        self.by_edge = {edge.index: edge for edge in self.edges}
         self.rows_edge = self._rows_edge()
         self._see_maps()
         self.start = 0  # the first batch that may be its own
@@ -232,6 +116,8 @@ class Seat:
             return OVER
         if not self._has_data():
             return DATA
+        if self.weights is not None and not self.weights.ready(self.next):
+            return WEIGHTS
         plan = self.world.plan
         room = self.live_bytes == 0 or self.part > 0 \
             or self.live_bytes + self.last_bytes <= plan.max_bytes // len(plan.stages)
@@ -251,25 +137,10 @@ class Seat:
 
     # what came
 
-    def had(self, edge: EdgeIn, batch: int, part: int) -> Tuple[bool, Optional[Unit]]:
-        """Was a batch or part here already, and where is what is left of it?"""
-        unit = edge.find(batch, part)
-        if unit is not None:
-            return True, unit
-        for ack in self.acks:
-            if ack.batch == batch:
-                for index, taken in ack.units:
-                    if index == edge.index and taken.part == part:
-                        return True, taken
-        begun = self.world.cut >= 0
-        return begun and (self.next < 0 or batch < self.next), None
-
     def prune(self) -> None:
         """What came for batches that are not this stage's is done with."""
         for edge in self.ins:
-            for batch in [b for b in edge.units if self.next < 0 or b < self.next]:
-                for unit in edge.units.pop(batch).values():
-                    unit.finish()
+            edge.let_go(self.next if self.next >= 0 else None)
 
     # what the handler is given
 
@@ -288,6 +159,10 @@ class Seat:
                 view.skipped |= unit.stored is None
                 view.ready = max(view.ready, unit.time)
             view.units[edge.index] = chosen
+        if self.weights is not None and self.ack is not None and not view.skipped:
+            if self.ack.version is None:
+                self.ack.version = self.weights.take(self.next)
+            view.weights = self.ack.version.weights if self.ack.version is not None else None
         return view
 
     def finish_units(self, ack: Ack) -> None:
@@ -306,6 +181,8 @@ class View:
         self.parts = 1  # that this run is one of
         self.skipped = False  # an input was
         self.ready = 0  # when the newest input was
+        self.weights: Optional[Weights] = None  # that it is worked with
+        self.handled = 0  # ns in the handler
         self.sizes: Dict[str, int] = {}  # bytes of each column
 
     def build(self) -> Batch:
@@ -329,6 +206,10 @@ class View:
                 makers[need.name] = self._maker(need, brought, first, rows)
                 self.sizes[need.name] = brought[need.edge].columns[need.column].data.nbytes
         return Batch(seat.next, rows, first, seat.part, self.parts, makers)
+
+    def unseen(self, batch: Batch) -> int:
+        """Bytes of the columns that the handler did not look at."""
+        return sum(self.sizes[name] for name in batch.unseen())
 
     def _maker(self, need: Need, brought: Dict[int, Stored], first: int, rows: int) -> Callable[[], Any]:
         stored = brought[need.edge]

@@ -7,8 +7,9 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
-from ._batch import Array, Batch, Made, parse_type
+from ._batch import Array, Batch, Weights
 from ._errors import Failure, Skip, plain
+from ._made import Made, parse_type
 from ._program import Options
 
 _MASK = (1 << 64) - 1
@@ -63,7 +64,8 @@ class Metric:
 
 
 def _is_name(name: str) -> bool:
-    return 0 < len(name.encode("utf-8", "replace")) <= _NAME and not any(c in '"\\' or not c.isprintable() for c in name)
+    size = len(name.encode("utf-8", "replace"))
+    return 0 < size <= _NAME and name.isprintable() and not set(name) & set('"\\')
 
 
 class Stage:
@@ -76,6 +78,7 @@ class Stage:
         self.seed = seed  # key random streams with it, the batch and the row
         self.steps = steps  # of the run
         self.batch: Optional[Batch] = None  # that it works on
+        self.weights: Optional[Weights] = None  # that it works with; None: nothing is published that old
         self._types = {give: parse_type(text) for give, text in gives.items()}
         self._say = say
         self._stopping = stopping
@@ -87,6 +90,12 @@ class Stage:
     def number(self) -> int:
         """The batch's id; -1: none is worked on."""
         return self.batch.id if self.batch is not None else -1
+
+    @property
+    def version(self) -> int:
+        """The version of the weights that this batch is worked with: those before the update of that batch. 0: the ones
+        that everybody loads."""
+        return self.weights.version if self.weights is not None else 0
 
     def metric(self, name: str, value: float, weight: float = 1.0) -> None:
         """One value of a metric of this batch. It must not depend on time: runs are repeated bit by bit."""

@@ -14,7 +14,8 @@ from typing import Any, Dict, List, Optional, Tuple
 import numpy
 import zmq
 
-from ._batch import DTYPES, INLINE, Made, MadeColumn
+from ._batch import DTYPES, INLINE
+from ._made import Made, MadeColumn
 from ._wire import DATA, PING, PONG, STATUS, Malformed, Message, is_int, now_ns, pack, unpack
 
 TRACE_DATA, TRACE_WEIGHTS, TRACE_STATUS, TRACE_PING, TRACE_PONG, TRACE_ORDER, TRACE_REPORT, TRACE_RAN = range(8)

@@ -9,12 +9,16 @@ from ._endpoint import Outbound
 from ._plan import Plan
 from ._plan import Stage as StagePlan
 from ._program import StageKind, fill_options
-from ._seat import EdgeOut, Seat
+from ._seat import Seat
 from ._stage import Stage, stage_seed
+from ._units import EdgeOut
 from ._wire import REVISION_SHIFT, Malformed, is_int
 
 if TYPE_CHECKING:
     from ._host import Host
+
+_OTHERWISE = ("and the table was made when its program said otherwise: when the program's file is saved again, it is "
+              "asked again")
 
 
 class World:
@@ -55,8 +59,8 @@ class World:
             raise Malformed(f"this program has no stage '{stage.options.get('function') or stage.name}': it has "
                             + (", ".join(self.host.program.stages) or "none"))
         self._check_columns(stage, kind)
-        if any(edge.weights for _, edge in self.plan.in_edges(index) + self.plan.out_edges(index)):
-            raise Malformed(f"stage {stage.name} is to share weights, which a stage in Python does not")
+        if any(edge.weights for _, edge in self.plan.out_edges(index)):
+            raise Malformed(f"stage {stage.name} is to publish weights, which a stage in Python does not")
         given = stage.options.get("options")
         try:
             options = fill_options(kind, given if type(given) is dict else {})
@@ -75,8 +79,10 @@ class World:
         given = {need.name for need in stage.needs}
         if set(names) != set(stage.gives) or not needs >= given:
             raise Malformed(f"stage {stage.name} gives {', '.join(names) or 'nothing'} and needs "
-                            f"{', '.join(sorted(needs)) or 'nothing'}, and the table was made when its program said "
-                            "otherwise: when the program's file is saved again, it is asked again")
+                            f"{', '.join(sorted(needs)) or 'nothing'}, {_OTHERWISE}")
+        if kind.weights != (stage.weights_edge >= 0):
+            raise Malformed(f"stage {stage.name} works with{'' if kind.weights else 'out'} published weights, "
+                            + _OTHERWISE)
 
     def edge_number(self, index: int) -> int:
         return self.revision << REVISION_SHIFT | index
@@ -119,7 +125,7 @@ class World:
 
     def _wire_ins(self, seat: Seat, peers: Dict[Tuple[str, int], int]) -> None:
         endpoint = self.host.endpoint
-        for edge in seat.ins:
+        for edge in seat.edges:
             maker = self.plan.actors[self.plan.stages[edge.edge.maker].actor]
             for replica in range(maker.replicas):
                 who = peers.get((maker.name, replica), 0)
@@ -148,7 +154,7 @@ class World:
         """The peers that this revision has channels with."""
         found = []
         for seat in self.seats:
-            found += [inbound.peer.incarnation for edge in seat.ins for inbound in edge.inbound.values()]
+            found += [inbound.peer.incarnation for edge in seat.edges for inbound in edge.inbound.values()]
             found += [channel.peer.incarnation for out in seat.outs for channel in out.channels.values()
                       if channel.peer is not None]
         return found
@@ -161,9 +167,6 @@ class World:
                 for channel in out.channels.values():
                     while channel.kept:
                         self.host.on_done(channel.kept.popleft().tag)
-            for edge in seat.ins:
-                for units in edge.units.values():
-                    for unit in units.values():
-                        unit.inbound = None
-                        unit.finish()
-                edge.units.clear()
+            for edge in seat.edges:
+                edge.close()
+            seat.stage.weights = None

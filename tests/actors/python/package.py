@@ -12,7 +12,7 @@ import msgpack
 import numpy
 
 import verl
-from verl import _batch, _plan, _program, _stage, _wire
+from verl import _batch, _made, _plan, _program, _stage, _wire
 from verl._wire import Malformed
 
 
@@ -27,11 +27,11 @@ def packed(rows, columns, first=0, row_map=None):
 
 class Batches(unittest.TestCase):
     def test_what_was_made_is_in_the_form_that_batch_h_describes(self):
-        made = _batch.Made(None, -1, 0)
-        made.add("a", _batch.parse_type("i64[n]"), [1, -2])
-        made.add("r", _batch.parse_type("f32[n,*]"), [[0.5], [1.5, 2.5]])
-        made.add("t", _batch.parse_type("text"), ["é", b"\xff"])
-        made.add("w", _batch.parse_type("u8[n,2]"), [[1, 2], [3, 4]])
+        made = _made.Made(None, -1, 0)
+        made.add("a", _made.parse_type("i64[n]"), [1, -2])
+        made.add("r", _made.parse_type("f32[n,*]"), [[0.5], [1.5, 2.5]])
+        made.add("t", _made.parse_type("text"), ["é", b"\xff"])
+        made.add("w", _made.parse_type("u8[n,2]"), [[1, 2], [3, 4]])
         form, rows, first, row_map, columns = msgpack.unpackb(made.pack(list("artw"), list("ARTW"), False), raw=False)
         self.assertEqual((form, rows, first, row_map), (1, 2, 0, None))
         self.assertEqual(columns[0], ["A", "i64", False, 1, 2, struct.pack("<2q", 1, -2)])
@@ -103,13 +103,13 @@ class Batches(unittest.TestCase):
                  ("text", "one", "one text"), ("f32[n,3]", [[1, 2]], "rows of 3"), ("f32[n]", ["x"], "<U1")]
         for text, value, words in cases:
             with self.assertRaisesRegex(ValueError, words):
-                _batch.Made(None, -1, 0).add("c", _batch.parse_type(text), value)
-        made = _batch.Made(None, -1, 0)
-        made.add("a", _batch.parse_type("f32[n]"), [1, 2])
+                _made.Made(None, -1, 0).add("c", _made.parse_type(text), value)
+        made = _made.Made(None, -1, 0)
+        made.add("a", _made.parse_type("f32[n]"), [1, 2])
         with self.assertRaisesRegex(ValueError, "'b' has 3 rows"):
-            made.add("b", _batch.parse_type("f32[n]"), [1, 2, 3])
+            made.add("b", _made.parse_type("f32[n]"), [1, 2, 3])
         with self.assertRaisesRegex(ValueError, "not given"):
-            _batch.Made(None, -1, 0).set_map([0, 4], 4, 0)
+            _made.Made(None, -1, 0).set_map([0, 4], 4, 0)
 
 
 class Frames(unittest.TestCase):

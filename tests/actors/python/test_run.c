@@ -4,60 +4,18 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
-#include "actors/python/python.h"
+#include "actors/python/programs.h"
 #include "tools/run.h"
 
-#define PROGRAMS VERL_SOURCE_DIR "/tests/actors/python/programs/"
 #define SOURCE   "[run]\nname = \"p\"\nsteps = 12\nseed = 5\n[stage.make]\nkind = \"command\"\ncommand = WORK\n"
 #define IDS      "[run]\nname = \"p\"\nsteps = 300\nseed = 5\n[stage.ids]\nkind = \"synthetic\"\nrows = 2\n"
 #define KEEP     "[stage.keep]\nkind = \"recorder\"\nfile = \"kept.jsonl\"\n"
 
-// A topology with WORK and COUNTER replaced by the commands of the programs beside this file.
-static const char *
-s_topology(const char *text)
-{
-    static char whole[16384];
-    const char *words[] = { "WORK", "COUNTER" }, *files[] = { "work.py", "counter.py" }, *python = python_or_skip();
-    size_t used = 0;
-    setenv("PYTHONPATH", VERL_SOURCE_DIR "/actors/python", 1);
-    setenv("PYTHONDONTWRITEBYTECODE", "1", 1);
-    for (const char *c = text; *c && used + 600 < sizeof whole;) {
-        int found = -1;
-        for (int i = 0; i < 2; i++)
-            if (strncmp(c, words[i], strlen(words[i])) == 0)
-                found = i;
-        if (found >= 0) {
-            used += (size_t) snprintf(whole + used, sizeof whole - used, "[\"%s\", \"" PROGRAMS "%s\"]", python,
-                                      files[found]);
-            c += strlen(words[found]);
-        } else
-            whole[used++] = *c++;
-    }
-    whole[used] = 0;
-    return whole;
-}
-
 static void
 s_whole(run_t *run, const char *text, const char *arguments)
 {
-    run_start(run, s_topology(text), arguments);
+    run_start(run, programs_topology(text), arguments);
     run_wait(run, 120);
-}
-
-// The lines of kept.jsonl, in a JSON array. Caller owns it.
-static json_t *
-s_kept(const run_t *run)
-{
-    char *text = run_file(run, "kept.jsonl");
-    json_t *lines = json_array();
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
-        json_error_t where;
-        json_t *object = json_loads(line, 0, &where);
-        cr_assert(object, "%s: %s", where.text, line);
-        json_array_append_new(lines, object);
-    }
-    free(text);
-    return lines;
 }
 
 static int64_t
@@ -89,7 +47,7 @@ s_metric(const run_t *run, const char *name)
 static void
 s_check_read(const run_t *run)
 {
-    json_t *lines = s_kept(run);
+    json_t *lines = programs_kept(run);
     cr_assert_eq(json_array_size(lines), 48);
     for (size_t i = 0; i < 48; i++) {
         int64_t id = s_integer(lines, i, "id"), row = id % 4, batch = id / 4, words = id % 5;
@@ -137,7 +95,7 @@ Test(python_run, a_stage_makes_new_rows_and_older_columns_are_seen_through_its_m
                    "[stage.label]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"double\"]\n" KEEP
                    "depends_on = [\"label\"]\ncolumns = [\"id\", \"label\"]\n", "");
     cr_assert_eq(run.code, 0, "%s", run.said);
-    json_t *lines = s_kept(&run);
+    json_t *lines = programs_kept(&run);
     cr_assert_eq(json_array_size(lines), 96);
     for (size_t i = 0; i < 96; i++) {
         char expected[64];
@@ -207,7 +165,7 @@ Test(python_run, a_batch_that_fails_or_is_skipped_is_left_out_where_it_may_be)
             FAILS "on_error = \"skip\"\noptions = { fail_at = 7, skip_at = 9 }\n" KEEP
                   "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n", "");
     cr_assert_eq(run.code, 0, "%s", run.said);
-    json_t *lines = s_kept(&run);
+    json_t *lines = programs_kept(&run);
     cr_assert_eq(json_array_size(lines), 2 * 298);
     for (size_t i = 0; i < json_array_size(lines); i++)
         cr_assert(s_integer(lines, i, "batch") != 7 && s_integer(lines, i, "batch") != 9);
@@ -245,52 +203,20 @@ Test(python_run, the_children_of_a_program_end_with_the_run)
     run_done(&run);                         // checks that no process is left
 }
 
-// Waits until the file has so many lines.
-static void
-s_until_kept(const run_t *run, int lines)
-{
-    for (int count = 0, tries = 0; count < lines; usleep(2000)) {
-        char *text = run_file(run, "kept.jsonl");
-        count = run_lines(text);
-        free(text);
-        cr_assert_lt(++tries, 15000, "%d lines only", count);
-    }
-}
-
-// The process of a stage of work.py, not its guard; 0: there is none now.
-static pid_t
-s_worker(const run_t *run)
-{
-    pid_t all[16];
-    int count = run_processes(run, all, 16);
-    for (int i = 0; i < count && i < 16; i++) {
-        char path[64], text[600] = "";
-        snprintf(path, sizeof path, "/proc/%d/cmdline", (int) all[i]);
-        FILE *file = fopen(path, "re");
-        size_t size = file ? fread(text, 1, sizeof text - 1, file) : 0;
-        if (file)
-            fclose(file);
-        for (size_t j = 0; j + 7 < size; j++)
-            if (memcmp(text + j, "work.py", 7) == 0 && !strstr(text, "verl-actor"))
-                return all[i];
-    }
-    return 0;
-}
-
 Test(python_run, each_batch_comes_once_and_in_order_though_its_actor_is_killed)
 {
     run_t run;
     run_start(&run,
-              s_topology(FAILS "on_failure = \"restart\"\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
+              programs_topology(FAILS "on_failure = \"restart\"\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
               "--steps 2000");
     for (int kills = 0; kills < 3; kills++) {
-        s_until_kept(&run, 200 * (kills + 1));
-        pid_t pid = s_worker(&run);
+        programs_until_kept(&run, 200 * (kills + 1));
+        pid_t pid = programs_worker(&run, "work.py");
         cr_assert(pid == 0 || kill(pid, SIGKILL) == 0);
     }
     run_wait(&run, 120);
     cr_assert_eq(run.code, 0, "%s", run.said);
-    json_t *lines = s_kept(&run);
+    json_t *lines = programs_kept(&run);
     cr_assert_eq(json_array_size(lines), 4000);
     for (size_t i = 0; i < 4000; i++)
         cr_assert_eq(s_integer(lines, i, "same"), (int64_t) i);
@@ -302,10 +228,10 @@ Test(python_run, a_stage_in_python_is_swapped_while_the_run_goes_on)
 {
     run_t run;
     char command[400];
-    run_start(&run, s_topology(FAILS "replicas = 2\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
+    run_start(&run, programs_topology(FAILS "replicas = 2\n" KEEP "depends_on = [\"may_fail\"]\ncolumns = [\"same\"]\n"),
               "--steps 1000000");
     for (int swaps = 0; swaps < 3; swaps++) {
-        s_until_kept(&run, 100 * (swaps + 1));
+        programs_until_kept(&run, 100 * (swaps + 1));
         snprintf(command, sizeof command, "'%s/bin/verl-inject' --run %s/run --timeout 60 swap may_fail", VERL_BINARY_DIR,
                  run.folder);
         cr_assert_eq(python_run(command), 0);
@@ -313,7 +239,7 @@ Test(python_run, a_stage_in_python_is_swapped_while_the_run_goes_on)
     kill(run.pid, SIGINT);                  // drains: what was begun is ended
     run_wait(&run, 60);
     cr_assert_eq(run.code, 130, "%s", run.said);
-    json_t *lines = s_kept(&run);
+    json_t *lines = programs_kept(&run);
     cr_assert_gt(json_array_size(lines), 600);
     for (size_t i = 0; i < json_array_size(lines); i++)
         cr_assert_eq(s_integer(lines, i, "same"), (int64_t) i);
@@ -338,8 +264,8 @@ s_all_gone(const run_t *run)
 Test(python_run, the_children_of_a_program_end_though_verl_run_is_killed)
 {
     run_t run;
-    run_start(&run, s_topology(SPAWNS), "");
-    s_until_kept(&run, 4);                  // the child is there
+    run_start(&run, programs_topology(SPAWNS), "");
+    programs_until_kept(&run, 4);                  // the child is there
     cr_assert_eq(kill(run.pid, SIGKILL), 0);
     run_wait(&run, 10);
     cr_assert(s_all_gone(&run), "a process is left");
@@ -349,9 +275,9 @@ Test(python_run, the_children_of_a_program_end_though_verl_run_is_killed)
 Test(python_run, a_program_that_dies_takes_its_children_along_and_is_named)
 {
     run_t run;
-    run_start(&run, s_topology(SPAWNS), "");
-    s_until_kept(&run, 4);
-    pid_t pid = s_worker(&run);
+    run_start(&run, programs_topology(SPAWNS), "");
+    programs_until_kept(&run, 4);
+    pid_t pid = programs_worker(&run, "work.py");
     cr_assert(pid && kill(pid, SIGSEGV) == 0);
     run_wait(&run, 30);
     cr_assert_eq(run.code, 1);
@@ -367,7 +293,7 @@ Test(python_run, a_program_that_dies_takes_its_children_along_and_is_named)
 static void
 s_check_totals(const run_t *run, int64_t rows)
 {
-    json_t *lines = s_kept(run);
+    json_t *lines = programs_kept(run);
     cr_assert_eq(json_array_size(lines), (size_t) rows);
     for (int64_t i = 0; i < rows; i++)
         cr_assert_eq(s_integer(lines, (size_t) i, "total"), i * (i + 1) / 2, "row %lld", (long long) i);
