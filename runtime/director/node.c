@@ -167,15 +167,18 @@ s_start_process(verl_node_t *self, member_t *member, int node_fd, verl_error_t *
     int failed = s_spawn(self, member, log, node_fd)
                      ? verl_error_errno(error, "cannot start %s", self->actor_program) : 0;
     close(log);
-    close(node_fd);
     if (failed)
         return -1;
-    member->instance.alive = true;
     member->pidfd = (int) syscall(SYS_pidfd_open, member->instance.pid, 0);
     struct epoll_event event = { .events = EPOLLIN };
-    if (member->pidfd < 0 || epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, member->pidfd, &event))
-        return verl_error_errno(error, "cannot watch actor %s", member->instance.name);
-    return 0;
+    member->instance.alive = member->pidfd >= 0 &&
+                             epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, member->pidfd, &event) == 0;
+    if (member->instance.alive)
+        return 0;
+    verl_error_errno(error, "cannot watch actor %s", member->instance.name);
+    kill(member->instance.pid, SIGKILL);    // whose end nobody would see
+    waitpid(member->instance.pid, NULL, 0);
+    return -1;
 }
 
 static void *
@@ -199,10 +202,8 @@ s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *e
                                           .run_directory = self->run_directory, .node_fd = node_fd,
                                           .zmq = self->zmq };
     member->instance.thread = true;
-    if (pthread_create(&member->thread, NULL, s_thread, member)) {
-        close(node_fd);
+    if (pthread_create(&member->thread, NULL, s_thread, member))
         return verl_error_set(error, "cannot start a thread for actor %s", member->host.actor);
-    }
     member->instance.alive = true;
     return 0;
 }
@@ -248,15 +249,16 @@ verl_node_start(verl_node_t *self, const verl_plan_actor_t *actor, int64_t repli
     member->next = self->members;
     self->members = member;
     int node_fd = verl_bulk_server_add(self->bulk, incarnation, error);
-    if (node_fd < 0)
-        return NULL;
-    if (s_take_words(member, actor, error)) {
-        close(node_fd);
-        return NULL;
-    }
-    int failed = actor->place == VERL_PLACE_THREAD && !member->words_count
-                     ? s_start_thread(self, member, node_fd, error) : s_start_process(self, member, node_fd, error);
-    return failed ? NULL : &member->instance;
+    int failed = node_fd < 0 || s_take_words(member, actor, error);
+    bool thread = actor->place == VERL_PLACE_THREAD && !member->words_count;
+    if (!failed)
+        failed = thread ? s_start_thread(self, member, node_fd, error) : s_start_process(self, member, node_fd, error);
+    if (node_fd >= 0 && (failed || !thread))
+        close(node_fd);                     // a thread has it, and a process a copy
+    if (!failed)
+        return &member->instance;
+    verl_node_forget(self, &member->instance);
+    return NULL;
 }
 
 // --- ends ---------------------------------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ verl_node_t *verl_node_new(const char *run_id, const char *run_directory, const 
                            void *zmq, int epoll_fd, verl_error_t *error);
 void         verl_node_destroy(verl_node_t **node_p);   // kills what is left
 
-// Starts one incarnation. The instance belongs to the node and lives as long as it.
+// Starts one incarnation. The instance belongs to the node, until verl_node_forget. NULL with the reason: nothing is left
+// of it.
 verl_instance_t *verl_node_start(verl_node_t *node, const verl_plan_actor_t *actor, int64_t replica,
                                  uint64_t incarnation, verl_error_t *error);
 // Looks for deaths: returns one instance that died since, with how, or NULL.
