@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/clock.h"
+#include "runtime/base/utf8.h"
 
 // FNV-1a over the name, then mixed with the seed (the finalizer of splitmix64), so that streams of stages are unrelated.
 static uint64_t
@@ -48,6 +49,12 @@ verl_stage_done(verl_stage_t *stage)
     free(stage->metrics);
     stage->metrics = NULL;
     stage->metrics_room = 0;
+}
+
+const char *
+verl_stage_reason(const verl_stage_t *stage, const char *fallback)
+{
+    return stage->error.text[0] ? stage->error.text : fallback;
 }
 
 void *
@@ -94,6 +101,7 @@ verl_fail(verl_stage_t *stage, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    verl_utf8_trim(text);
     return verl_error_set(&stage->error, "%s", text);
 }
 
@@ -130,6 +138,7 @@ verl_log(verl_stage_t *stage, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    verl_utf8_trim(text);
     if (stage->reporter.log)
         stage->reporter.log(stage->reporter.context, stage, text);
 }
@@ -150,8 +159,11 @@ verl_clock(void)
 void
 verl_loaded(verl_stage_t *stage, const char *what, double seconds)
 {
+    char text[VERL_REPORT_NAME];
+    snprintf(text, sizeof text, "%s", what);
+    verl_utf8_trim(text);
     if (stage->reporter.loaded)
-        stage->reporter.loaded(stage->reporter.context, stage, what, seconds >= 0 ? seconds : 0);
+        stage->reporter.loaded(stage->reporter.context, stage, text, seconds >= 0 ? seconds : 0);
 }
 
 void
@@ -203,9 +215,23 @@ s_metric(verl_stage_t *stage, const char *name)
     return &stage->metrics[stage->metrics_count++];
 }
 
+static void
+s_refuse_metric(verl_stage_t *stage, const char *name)
+{
+    char begins[81] = "";
+    memcpy(begins, name, sizeof begins - 1);
+    verl_utf8_trim(begins);
+    verl_fail(stage, "stage %s gives the metric %s…, whose name has %zu bytes: it may have %d", stage->name, begins,
+              strlen(name), VERL_REPORT_NAME - 1);
+}
+
 void
 verl_metric_weighted(verl_stage_t *stage, const char *name, double value, double weight)
 {
+    if (strlen(name) >= VERL_REPORT_NAME) {
+        s_refuse_metric(stage, name);
+        return;
+    }
     verl_metric_value_t *metric = s_metric(stage, name);
     if (!metric) {
         verl_fail(stage, "out of memory for metric %s", name);

@@ -14,6 +14,8 @@
 typedef enum { VERL_REDUCE_MEAN, VERL_REDUCE_MAX, VERL_REDUCE_MIN, VERL_REDUCE_SUM } verl_reduce_t;
 verl_reduce_t verl_reduce_of(const char *metric);
 
+#define VERL_REPORT_NAME 256                // bytes, with its end, of a metric's name or of what was loaded, at most
+
 typedef struct verl_metric_value {
     char  *name;
     double value, weight;                   // mean: weighted sum and sum of weights
@@ -54,6 +56,8 @@ int  verl_stage_init(verl_stage_t *stage, const char *name, const verl_kind_t *k
                      void *state, const verl_value_t *options, uint64_t run_seed, int64_t steps, verl_error_t *error);
 void verl_stage_done(verl_stage_t *stage);
 void verl_stage_forget_metrics(verl_stage_t *stage);
+// Why it failed; `fallback` where it gave no reason.
+const char *verl_stage_reason(const verl_stage_t *stage, const char *fallback);
 
 // The value of a reduced metric.
 double verl_metric_reduced(const verl_metric_value_t *metric);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "runtime/base/utf8.h"
 
 int
 verl_error_set(verl_error_t *error, const char *format, ...)
@@ -12,8 +13,10 @@ verl_error_set(verl_error_t *error, const char *format, ...)
         return -1;
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(error->text, sizeof error->text, format, arguments);
+    int length = vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    if (length < 0 || (size_t) length >= sizeof error->text)
+        verl_utf8_trim(error->text);
     return -1;
 }
 
@@ -32,5 +35,6 @@ verl_error_errno(verl_error_t *error, const char *format, ...)
         snprintf(error->text + length, sizeof error->text - (size_t) length, ": %s",
                  strerror_r(number, buffer, sizeof buffer));
     }
+    verl_utf8_trim(error->text);
     return -1;
 }

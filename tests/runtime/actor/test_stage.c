@@ -1,6 +1,7 @@
 // What a handler says while it runs: failures, metrics, progress.
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include "runtime/actor/stage.h"
 
@@ -72,5 +73,52 @@ Test(stage, is_told_when_the_run_stops)
     cr_assert_not(verl_progress(&stage, 0.5));
     atomic_store(&stopping, true);
     cr_assert(verl_progress(&stage, 0.6));
+    verl_stage_done(&stage);
+}
+
+typedef struct heard {
+    char log[2048], loaded[2048];
+} heard_t;
+
+static void
+s_on_log(void *context, const verl_stage_t *stage, const char *text)
+{
+    heard_t *heard = context;
+    (void) stage;
+    snprintf(heard->log, sizeof heard->log, "%s", text);
+}
+
+static void
+s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double seconds)
+{
+    heard_t *heard = context;
+    (void) stage;
+    (void) seconds;
+    snprintf(heard->loaded, sizeof heard->loaded, "%s", what);
+}
+
+// What the director could not read would end the run without a name.
+Test(stage, says_no_more_than_a_report_can_hold_and_whole_characters)
+{
+    verl_stage_t stage = s_stage("a", 1);
+    heard_t heard = { "", "" };
+    char text[2001] = "", name[257];
+    for (int i = 0; i < 500; i++)
+        strcat(text, "\xf0\x9f\x98\x80");
+    stage.reporter = (verl_reporter_t) { .log = s_on_log, .loaded = s_on_loaded, .context = &heard };
+    verl_log(&stage, "x%s", text);
+    cr_assert_eq(strlen(heard.log), 1 + 255 * 4);
+    verl_loaded(&stage, text, 1);
+    cr_assert_eq(strlen(heard.loaded), 63 * 4);
+    memset(name, 'm', 255);
+    name[255] = 0;
+    verl_metric(&stage, name, 1);
+    cr_assert_eq(stage.metrics_count, 1);
+    cr_assert_str_empty(stage.error.text);
+    strcpy(name + 255, "m");
+    verl_metric(&stage, name, 1);
+    cr_assert_eq(stage.metrics_count, 1);
+    cr_assert(strstr(stage.error.text, "stage a gives the metric mmmmm") &&
+              strstr(stage.error.text, "has 256 bytes: it may have 255"), "%s", stage.error.text);
     verl_stage_done(&stage);
 }
