@@ -18,11 +18,12 @@ verl_filter_init(verl_filter_t *filter)
 
 // --- matching -----------------------------------------------------------------------------------------------------
 
-// Is `name` what a label "actor.replica#incarnation" begins with, up to one of its marks?
+// Is `name` what a label "actor.replica#incarnation" begins with, up to one of its marks, or all of it but the replica?
 static bool
 s_is_actor(const char *name, const char *label)
 {
-    size_t length = strlen(name);
+    const char *incarnation = strchr(name, '#');
+    size_t length = incarnation ? (size_t) (incarnation - name) : strlen(name);
     if (strncmp(name, label, length) != 0)
         return false;
     label += length;
@@ -33,7 +34,7 @@ s_is_actor(const char *name, const char *label)
         while (isdigit((unsigned char) *label))
             label++;
     }
-    return *label == 0 || *label == '#';
+    return incarnation ? strcmp(label, incarnation) == 0 : *label == 0 || *label == '#';
 }
 
 static bool

@@ -30,8 +30,8 @@ typedef struct verl_filter_names {
 } verl_filter_names_t;
 
 typedef struct verl_filter {
-    verl_filter_names_t  actors;            // sender or receiver: "reward", "reward#7" (an incarnation); "reward.1"
-                                            // where a label names the replica
+    verl_filter_names_t  actors;            // sender or receiver: "reward" (all replicas), "reward.1", "reward#7" (an
+                                            // incarnation), "reward.1#7"
     verl_filter_names_t  stages;            // maker or reader
     verl_filter_names_t  makers, readers;   // edges, pair by pair: a stage or an actor; "": any
     uint32_t             kinds;             // bits, 1 << verl_trace_kind_t

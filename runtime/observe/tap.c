@@ -82,12 +82,14 @@ s_add(verl_tap_t *tap, follower_t *follower, verl_error_t *error)
     inside_t *inside = tap->inside;
     if (verl_tap_start(tap, error))
         return -1;
-    int count = 0;
+    int count = 0, staying = 0;
     pthread_mutex_lock(&inside->lock);
     bool known = s_find(inside, follower->id);
-    for (const follower_t *other = inside->followers; other; other = other->next)
+    for (const follower_t *other = inside->followers; other; other = other->next) {
         count++;
-    if (!known && count < VERL_TAP_FOLLOWERS) {
+        staying += !other->ending;
+    }
+    if (!known && staying < VERL_TAP_FOLLOWERS && count < VERL_TAP_LISTED) {
         follower->next = inside->followers;
         inside->followers = follower;
         atomic_fetch_add(&tap->followers, 1);

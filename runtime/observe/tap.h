@@ -20,14 +20,14 @@
 #include "runtime/wire/message.h"
 #include "runtime/wire/read.h"
 
-#define VERL_TAP_FOLLOWERS 16               // of one actor at a time; the director admits no more
+#define VERL_TAP_FOLLOWERS 16               // of one actor at a time; the director admits no more. As many may be leaving
 
 typedef struct verl_tap {
     atomic_int       followers;             // > 0: somebody may want to see
     struct verl_tap_inside *inside;
 } verl_tap_t;
 
-// label: "actor#incarnation", copied. zmq, a libzmq context of this process, is borrowed. No thread and no socket
+// label: as verl_trace_label makes it, copied. zmq, a libzmq context of this process, is borrowed. No thread and no socket
 // before the first follower. NULL with the reason.
 verl_tap_t *verl_tap_new(void *zmq, const char *label, verl_error_t *error);
 // What is not handed on yet is still sent, with the last counts, if the follower takes it within 100 ms. No other
@@ -57,7 +57,7 @@ typedef struct verl_tap_event {
     int64_t                  t;             // ns of CLOCK_MONOTONIC when it was sent; 0: now
     const verl_message_t    *message;       // its header and body as they are sent; data, weights: the body is a packed
                                             // batch, or empty where the batch was skipped
-    const char              *from, *to;     // labels "actor#incarnation"
+    const char              *from, *to;     // labels
     const char              *stage, *reader;// the maker's stage and the reader's; NULL where the kind has none
     // data and weights: what was packed (NULL: skipped), under which names, as verl_batch_pack was told; columns NULL:
     // the same names. Without it neither numbers nor whole values of columns in shared memory can be had.

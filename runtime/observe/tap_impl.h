@@ -8,6 +8,7 @@
 #include "runtime/observe/tap.h"
 
 #define VERL_TAP_ADDRESS 108
+#define VERL_TAP_LISTED  (2 * VERL_TAP_FOLLOWERS)     // those that leave too
 
 typedef struct follower {
     struct follower    *next;

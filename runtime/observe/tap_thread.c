@@ -34,7 +34,7 @@ verl_follower_free(follower_t *follower)
 
 // --- one follower -------------------------------------------------------------------------------------------------
 
-// What cannot be connected ends, since nobody could be told.
+// What cannot be connected is tried again at the next turn; its records wait, within its credit.
 static void
 s_connect(const inside_t *inside, follower_t *follower)
 {
@@ -114,15 +114,20 @@ typedef struct turn {
 static bool
 s_tend(inside_t *inside, follower_t *follower, bool credited, turn_t *turn)
 {
-    if (!follower->dealer && !follower->frames)
+    if (!follower->dealer)
         s_connect(inside, follower);
     pthread_mutex_lock(&inside->lock);
+    bool last = follower->ending || turn->stopping;
+    if (!follower->dealer && !last) {
+        turn->waiting = true;
+        pthread_mutex_unlock(&inside->lock);
+        return true;
+    }
     verl_buffer_t records = follower->front;
     follower->front = follower->back;
     verl_buffer_clear(&follower->front);
     follower->back = records;
     verl_trace_counts_t counts = follower->counts;
-    bool last = follower->ending || turn->stopping;
     bool untold = counts.seen != follower->told.seen || !follower->frames;
     bool due = credited || !follower->frames || turn->now - follower->told_at >= CALM_MS * VERL_MS;
     bool empty = !records.size && !last && untold && due && follower->used < follower->limit;
@@ -154,11 +159,11 @@ s_remove(verl_tap_t *tap, follower_t *follower)
 
 // The followers there are. Only this thread takes any away, so the pointers stay good.
 static int
-s_list(inside_t *inside, follower_t *ret[VERL_TAP_FOLLOWERS])
+s_list(inside_t *inside, follower_t *ret[VERL_TAP_LISTED])
 {
     int count = 0;
     pthread_mutex_lock(&inside->lock);
-    for (follower_t *follower = inside->followers; follower && count < VERL_TAP_FOLLOWERS; follower = follower->next)
+    for (follower_t *follower = inside->followers; follower && count < VERL_TAP_LISTED; follower = follower->next)
         ret[count++] = follower;
     pthread_mutex_unlock(&inside->lock);
     return count;
@@ -168,7 +173,7 @@ static bool
 s_turn(verl_tap_t *tap, turn_t *turn)
 {
     inside_t *inside = tap->inside;
-    follower_t *followers[VERL_TAP_FOLLOWERS];
+    follower_t *followers[VERL_TAP_LISTED];
     pthread_mutex_lock(&inside->lock);
     *turn = (turn_t) { .now = verl_now(), .stopping = inside->stopping };
     pthread_mutex_unlock(&inside->lock);
@@ -192,7 +197,7 @@ s_wait_ms(inside_t *inside, const turn_t *turn, int64_t *busy_until)
     bool records = false;
     pthread_mutex_lock(&inside->lock);
     for (const follower_t *follower = inside->followers; follower; follower = follower->next)
-        records |= follower->front.size > 0;
+        records |= follower->dealer && follower->front.size > 0;
     inside->sleeping = !records;
     pthread_mutex_unlock(&inside->lock);
     return records ? 0 : turn->waiting ? CALM_MS : -1;
@@ -202,8 +207,8 @@ s_wait_ms(inside_t *inside, const turn_t *turn, int64_t *busy_until)
 static void
 s_wait(inside_t *inside, int wait_ms)
 {
-    follower_t *followers[VERL_TAP_FOLLOWERS];
-    zmq_pollitem_t items[VERL_TAP_FOLLOWERS + 1] = { { NULL, inside->wake_fd, ZMQ_POLLIN, 0 } };
+    follower_t *followers[VERL_TAP_LISTED];
+    zmq_pollitem_t items[VERL_TAP_LISTED + 1] = { { NULL, inside->wake_fd, ZMQ_POLLIN, 0 } };
     int used = 1, count = s_list(inside, followers);
     for (int i = 0; i < count; i++)
         if (followers[i]->dealer)

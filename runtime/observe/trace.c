@@ -1,5 +1,7 @@
 // trace.c: see trace.h.
 #include "runtime/observe/trace.h"
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include "runtime/wire/pack.h"
 
@@ -10,6 +12,16 @@ static const char *const s_words[] = {
     VERL_TRACE_KIND_MAP(X)
 #undef X
 };
+
+const char *
+verl_trace_label(char *label, size_t size, const char *actor, int64_t replica, int64_t replicas, uint64_t incarnation)
+{
+    if (replicas > 1)
+        snprintf(label, size, "%s.%" PRId64 "#%" PRIu64, actor, replica, incarnation);
+    else
+        snprintf(label, size, "%s#%" PRIu64, actor, incarnation);
+    return label;
+}
 
 const char *
 verl_trace_kind_word(verl_trace_kind_t kind)
@@ -24,6 +36,21 @@ verl_trace_kind_of(const char *word)
         if (strcmp(word, s_words[i]) == 0)
             return i;
     return -1;
+}
+
+verl_trace_kind_t
+verl_trace_kind_of_message(const verl_message_t *message, bool director)
+{
+    switch (message->type) {
+    case VERL_MESSAGE_STATUS:
+        return VERL_TRACE_STATUS;
+    case VERL_MESSAGE_PING:
+        return VERL_TRACE_PING;
+    case VERL_MESSAGE_PONG:
+        return VERL_TRACE_PONG;
+    default:
+        return director ? VERL_TRACE_ORDER : VERL_TRACE_REPORT;
+    }
 }
 
 // --- writing ------------------------------------------------------------------------------------------------------

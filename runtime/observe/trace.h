@@ -46,8 +46,15 @@ typedef enum verl_trace_kind {
     VERL_TRACE_KINDS
 } verl_trace_kind_t;
 
+// Who is who: "reward#7", or "reward.2#7" where the actor has several replicas. Cut where it does not fit. Returns label.
+#define VERL_TRACE_DIRECTOR "director#1"
+const char *verl_trace_label(char *label, size_t size, const char *actor, int64_t replica, int64_t replicas,
+                             uint64_t incarnation);
+
 const char *verl_trace_kind_word(verl_trace_kind_t kind);
 int         verl_trace_kind_of(const char *word);           // -1: no such word
+// What a message that is not of a plan's edge is, by its type and its sender: the director, or an actor.
+verl_trace_kind_t verl_trace_kind_of_message(const verl_message_t *message, bool director);
 
 // Of one party, since the follower came: seen = what passed its filter (matched) + what did not; matched = sent +
 // dropped.

@@ -37,6 +37,9 @@ Test(filter, an_actor_is_named_whole_by_replica_or_by_incarnation)
     cr_assert(s_passes("{\"actors\": [\"loader\"]}", &s_data));
     cr_assert(s_passes("{\"actors\": [\"loader.1\"]}", &s_data));
     cr_assert(s_passes("{\"actors\": [\"loader.1#12\"]}", &s_data));
+    cr_assert(s_passes("{\"actors\": [\"loader#12\"]}", &s_data), "the incarnation alone says which replica");
+    cr_assert_not(s_passes("{\"actors\": [\"loader#1\"]}", &s_data));
+    cr_assert_not(s_passes("{\"actors\": [\"load#12\"]}", &s_data));
     cr_assert(s_passes("{\"actors\": [\"x\", \"policy.generate\"]}", &s_data), "the receiver counts too");
     cr_assert(s_passes("{\"actors\": [\"policy.generate#4\"]}", &s_data));
     cr_assert_not(s_passes("{\"actors\": [\"policy\"]}", &s_data), "policy.generate is another actor");

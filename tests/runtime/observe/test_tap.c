@@ -160,6 +160,23 @@ Test(tap, without_a_follower_it_is_off)
     s_close(&watch);
 }
 
+// One that is told to go is there until its last counts went: it takes no other's place.
+Test(tap, who_leaves_makes_room_for_who_comes)
+{
+    watch_t watch;
+    s_open(&watch);
+    for (watch.id = 1; watch.id <= VERL_TAP_FOLLOWERS; watch.id++)
+        s_follow(&watch);
+    verl_error_t error = { "" };
+    cr_assert_eq(s_order(&watch, "trace", &error), -1);
+    cr_assert(strstr(error.text, "at most 16 followers"), "%s", error.text);
+    watch.id = 1;
+    cr_assert_eq(s_order(&watch, "untrace", NULL), 0);
+    watch.id = VERL_TAP_FOLLOWERS + 1;
+    s_follow(&watch);
+    s_close(&watch);
+}
+
 Test(tap, a_follower_gets_every_message_as_it_was_sent)
 {
     watch_t watch;
