@@ -41,9 +41,11 @@ s_write(host_t *host, int64_t step, char *directory, verl_error_t *error)
         return 0;
     if (s_make(directory, error))
         return -1;
-    if (host->kind->snapshot(stage, directory))
-        return verl_error_set(error, "%s", stage->error.text[0] ? stage->error.text
-                                                                : "the checkpoint could not be written");
+    if (host->kind->snapshot(stage, directory)) {
+        verl_error_set(error, "%s", stage->error.text[0] ? stage->error.text : "the checkpoint could not be written");
+        stage->error.text[0] = 0;           // or the stage's next batch would have failed
+        return -1;
+    }
     return verl_save_versions(host, step, directory, error);
 }
 
@@ -61,15 +63,17 @@ verl_save(host_t *host)
                  (long long) step, host->config.actor);
     pthread_mutex_unlock(&host->lock);
     verl_host_set_task(host, VERL_TASK_SAVE, step);
-    if (s_write(host, step, directory, &error))
-        verl_host_fail(host, NULL, step, error.text);
-    else
+    if (s_write(host, step, directory, &error) == 0)
         verl_report_saved(host, step);
+    else if (asked)                         // what follows, the director knows: the state is as it was
+        verl_report_failed(host, NULL, step, error.text);
+    else
+        verl_host_fail(host, NULL, step, error.text);
     verl_host_set_task(host, VERL_TASK_NONE, -1);
     pthread_mutex_lock(&host->lock);
-    if (asked)
+    if (asked && host->save_now == step)    // else another was ordered meanwhile
         host->save_now = -1;
-    else
+    else if (!asked)
         host->save_next += host->save_every;
     if (host->save_next >= host->worlds->plan->steps)
         host->save_next = -1;

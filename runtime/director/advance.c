@@ -36,6 +36,7 @@ s_write_steps(director_t *self)
 void
 verl_advance(director_t *self)
 {
+    verl_end_saving(self);
     if (self->phase != PHASE_RUNNING)
         return;
     s_write_steps(self);
@@ -105,17 +106,22 @@ s_on_failed(director_t *self, party_t *party, int64_t number, verl_reader_t *rea
         return verl_error_set(error, "a report of a failure is malformed");
     verl_party_label(party, label, sizeof label);
     const char *name = verl_stage_label(self, number, (int) stage);
-    if (stage < 0 && batch >= VERL_HANDOVER)
+    if (stage < 0 && batch >= VERL_HANDOVER) {
         snprintf(why, sizeof why, "%s (while `%s` handed over its state)", text, label);
-    else if (stage < 0 && batch >= 0)
+        verl_on_not_handed(self, batch, why);
+        return 0;
+    }
+    if (stage < 0 && batch >= 0)
         snprintf(why, sizeof why, "%s (while `%s` saved the checkpoint step-%" PRId64 ")", text, label, batch);
     else if (stage >= 0 && batch >= 0)
         snprintf(why, sizeof why, "%s (while stage `%s` of `%s` handled batch %" PRId64 ")", text, name, label, batch);
     else
         snprintf(why, sizeof why, "%s (while `%s` %s)", text, label,
                  party->restoring ? "read back its state" : party->ready ? "worked" : "was being prepared");
-    if (!verl_changes_failed(self, number, why))
-        verl_lost(self, party, why);
+    // One that had prepared does not like its new stages, and goes on as it was: only their change ends.
+    bool well = stage >= 0 && party->ready;
+    if (!verl_changes_failed(self, number, why) || !well)
+        verl_lost(self, party, why);        // who was new with the change is leaving already
     return 0;
 }
 

@@ -1,9 +1,8 @@
-// changes.c: from a request to a new revision in force, or to nothing at all.
+// changes.c: from a request to a candidate that can come into force (cut.c), or to nothing at all.
 //
 // One at a time, in order of arrival, each checked against the newest revision at its turn. What is new starts and
-// prepares beside what runs; everybody gets the new table; then the cut is logged, which is the point of no return, and
-// the next permits are of the new revision. Where state is handed over, the permit at the cut is held until the successor
-// has it. Whatever fails before the cut is logged leaves no trace.
+// prepares beside what runs; everybody gets the new table; where state is handed over (handover.c), the permit at the cut
+// is held until the successor has it. Whatever fails before the cut is logged leaves no trace.
 #include "runtime/director/director_impl.h"
 #include "runtime/topology/topology.h"
 
@@ -147,26 +146,12 @@ verl_changes_failed(director_t *self, int64_t revision, const char *why)
 
 // --- checking -----------------------------------------------------------------------------------------------------
 
-static char *
-s_resolved(const verl_plan_t *plan, size_t *ret_size)
-{
-    char *text = NULL;
-    FILE *memory = open_memstream(&text, ret_size);
-    int failed = !memory || verl_topology_write_resolved(plan, memory);
-    if (memory && fclose(memory))
-        failed = 1;
-    if (!failed)
-        return text;
-    free(text);
-    return NULL;
-}
-
 static verl_plan_t *
 s_load(director_t *self, const change_t *change, verl_topology_errors_t *errors)
 {
     const verl_plan_t *newest = verl_revision_newest(self)->plan;
     size_t size = 0;
-    char *text = s_resolved(newest, &size);
+    char *text = verl_plan_text(newest, &size);
     verl_plan_t *plan = text ? verl_topology_load_change(text, size, newest->file, change->text, strlen(change->text),
                                                          change->path, errors) : NULL;
     free(text);
@@ -182,16 +167,6 @@ s_refuse_errors(director_t *self, change_t *change, verl_topology_errors_t *erro
     for (int i = 0; i < errors->count && length < sizeof text; i++)
         length += (size_t) snprintf(text + length, sizeof text - length, "%s%s", i ? "\n" : "", errors->items[i]);
     s_refuse(self, change, "%s", errors->count ? text : "no memory to check the change");
-}
-
-static bool
-s_hands_over(const change_t *change)
-{
-    for (int i = 0; i < change->difference->actors_count; i++)
-        if (change->difference->actors[i].fate == VERL_FATE_REPLACED &&
-            change->difference->actors[i].state == VERL_STATE_HANDED)
-            return true;
-    return false;
 }
 
 // NULL: nothing speaks against it.
@@ -243,7 +218,23 @@ s_show(director_t *self, change_t *change)
 
 // --- preparing ----------------------------------------------------------------------------------------------------
 
-// Who has a place in the candidate: those who go on, and new ones.
+// Where an actor was before the change; of one that had fewer replicas, any of its places. NULL: it is new.
+static const slot_t *
+s_before(const revision_t *newest, const verl_change_item_t *item, int64_t replica)
+{
+    const slot_t *any = NULL;
+    for (int i = 0; i < newest->slots_count; i++) {
+        if (newest->slots[i].actor != item->before)
+            continue;
+        any = &newest->slots[i];
+        if (any->replica == replica)
+            return any;
+    }
+    return any;
+}
+
+// Who has a place in the candidate: those who go on, and new ones. Who is lost and ignored stays so until it is swapped; who
+// follows a paused one is paused.
 static int
 s_people(director_t *self, change_t *change, verl_error_t *error)
 {
@@ -252,16 +243,20 @@ s_people(director_t *self, change_t *change, verl_error_t *error)
     for (int i = 0; i < candidate->slots_count; i++) {
         slot_t *slot = &candidate->slots[i];
         const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        party_t *party = NULL;
-        for (int j = 0; j < newest->slots_count; j++)
-            if (newest->slots[j].actor == item->before && newest->slots[j].replica == slot->replica &&
-                (item->fate == VERL_FATE_KEPT || item->fate == VERL_FATE_CHANGED))
-                party = newest->slots[j].party;
-        if (!party)
-            party = verl_party_start(self, &candidate->plan->actors[slot->actor], slot->replica, error);
-        if (!party)
+        const slot_t *before = s_before(newest, item, slot->replica);
+        bool goes_on = before && (item->fate == VERL_FATE_KEPT || item->fate == VERL_FATE_CHANGED);
+        if (goes_on && before->ignored) {
+            verl_ignore(self, candidate, slot);
+            continue;
+        }
+        slot->party = goes_on ? before->party : NULL;
+        if (slot->party)
+            continue;
+        slot->party = verl_party_start(self, &candidate->plan->actors[slot->actor], slot->replica, error);
+        if (!slot->party)
             return -1;
-        slot->party = party;
+        if (before && before->party)
+            verl_party_pause_as(slot->party, before->party);
     }
     return 0;
 }
@@ -329,163 +324,19 @@ s_all_ready(const director_t *self, const change_t *change)
     return true;
 }
 
-// --- handing over -------------------------------------------------------------------------------------------------
-
-static void
-s_handover_path(const director_t *self, const change_t *change, const slot_t *slot, char *path, size_t size)
-{
-    snprintf(path, size, "%s/handover-%" PRId64 "/%s", self->config->run_directory, change->candidate->plan->revision,
-             change->candidate->plan->actors[slot->actor].name);
-}
-
-// Old and new incarnation of each place whose state goes over. f returns whether it is content.
-static bool
-s_each_handed(director_t *self, change_t *change, bool (*f)(director_t *, change_t *, const slot_t *, party_t *))
-{
-    const revision_t *newest = verl_revision_newest(self);
-    bool all = true;
-    for (int i = 0; i < change->candidate->slots_count; i++) {
-        const slot_t *slot = &change->candidate->slots[i];
-        const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        if (item->fate != VERL_FATE_REPLACED || item->state != VERL_STATE_HANDED)
-            continue;
-        for (int j = 0; j < newest->slots_count; j++)
-            if (newest->slots[j].actor == item->before && newest->slots[j].replica == slot->replica)
-                all &= f(self, change, slot, newest->slots[j].party);
-    }
-    return all;
-}
-
-static bool
-s_order_save(director_t *self, change_t *change, const slot_t *slot, party_t *old)
-{
-    char path[4200];
-    s_handover_path(self, change, slot, path, sizeof path);
-    if (old && !old->dead)
-        verl_order_path(self, old, "save", VERL_HANDOVER + change->candidate->plan->revision, path);
-    return true;
-}
-
-static bool
-s_has_saved(director_t *self, change_t *change, const slot_t *slot, party_t *old)
-{
-    (void) self;
-    (void) slot;
-    return old && old->handed == VERL_HANDOVER + change->candidate->plan->revision;
-}
-
-static bool
-s_order_restore(director_t *self, change_t *change, const slot_t *slot, party_t *old)
-{
-    char path[4200];
-    (void) old;
-    s_handover_path(self, change, slot, path, sizeof path);
-    if (slot->party && !(slot->party->restore = strdup(path)))
-        verl_error_set(&self->error, "out of memory");
-    return true;
-}
-
-static bool
-s_has_restored(director_t *self, change_t *change, const slot_t *slot, party_t *old)
-{
-    (void) self;
-    (void) change;
-    (void) old;
-    return !slot->party || !slot->party->restore;
-}
-
-// --- in force -----------------------------------------------------------------------------------------------------
-
-// The old incarnations end at once; their unfinished batches are their successors'.
-static void
-s_end_old(director_t *self, change_t *change)
-{
-    for (int i = 0; i < change->candidate->slots_count; i++) {
-        const slot_t *slot = &change->candidate->slots[i];
-        const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        if (item->fate != VERL_FATE_REPLACED || !slot->party)
-            continue;
-        for (revision_t *revision = self->revisions; revision != change->candidate; revision = revision->next)
-            for (int j = 0; j < revision->slots_count; j++) {
-                slot_t *old = &revision->slots[j];
-                if (old->replica != slot->replica || !old->party || old->party == slot->party ||
-                    strcmp(revision->plan->actors[old->actor].name, slot->party->name) != 0)
-                    continue;
-                old->party->leaving = true;
-                verl_node_kill_one(self->node, old->party->instance);
-                verl_revision_seat(self, revision, old, slot->party);
-            }
-    }
-}
-
-static int
-s_log_cut(director_t *self, const change_t *change, int64_t cut, verl_error_t *error)
-{
-    size_t size = 0;
-    const revision_t *candidate = change->candidate;
-    int64_t number = candidate->plan->revision;
-    char *text = s_resolved(candidate->plan, &size), brief[600];
-    int failed = text ? verl_record_topology(self->record, number, text, size, error)
-                      : verl_error_set(error, "out of memory");
-    free(text);
-    if (failed)
-        return -1;
-    json_t *swaps = json_array();
-    for (int i = 0; i < change->swaps_count; i++)
-        json_array_append_new(swaps, json_string(change->swaps[i]));
-    verl_difference_brief(change->difference, brief, sizeof brief);
-    failed = verl_record_commit(self->record, "cut", json_pack("{s:I, s:I, s:o, s:o, s:s, s:s, s:o}", "revision",
-                                (json_int_t) number, "first", (json_int_t) cut, "what", verl_json_text(brief), "who",
-                                verl_json_text(change->who), "fragment", change->text, "path", change->path, "swap",
-                                swaps), error);
-    if (failed)
-        verl_record_drop_topology(self->record, number);
-    return failed;
-}
-
-// Who follows whom: [["mid#3", "mid#5"], …].
-static json_t *
-s_followers(director_t *self, const change_t *change)
-{
-    char old_label[300], new_label[300];
-    const revision_t *newest = verl_revision_newest(self);
-    json_t *pairs = json_array();
-    for (int i = 0; i < change->candidate->slots_count; i++) {
-        const slot_t *slot = &change->candidate->slots[i];
-        const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        for (int j = 0; item->fate == VERL_FATE_REPLACED && j < newest->slots_count; j++) {
-            const slot_t *old = &newest->slots[j];
-            if (old->actor == item->before && old->replica == slot->replica && old->party)
-                json_array_append_new(pairs, json_pack("[s, s]", verl_party_label(old->party, old_label, sizeof old_label),
-                                                       verl_party_label(slot->party, new_label, sizeof new_label)));
-        }
-    }
-    return pairs;
-}
+// --- getting on ---------------------------------------------------------------------------------------------------
 
 static void
 s_commit(director_t *self, change_t *change)
 {
     verl_error_t error = { "" };
-    int64_t cut = verl_ledger_granted(self->ledger) + 1;
-    if (s_log_cut(self, change, cut, &error)) {
+    json_t *answer = NULL;
+    if (verl_cut(self, change, &answer, &error)) {
         s_refuse(self, change, "%s", error.text);
         return;
     }
-    revision_t *candidate = change->candidate;
-    json_t *followers = s_followers(self, change);
-    candidate->cut = cut;
-    verl_record_drop_handover(self->record, candidate->plan->revision);
-    if (change->now)
-        s_end_old(self, change);
-    char brief[600];
-    verl_difference_brief(change->difference, brief, sizeof brief);
-    verl_say(self, "revision %" PRId64 " from batch %" PRId64 " on: %s", candidate->plan->revision, cut, brief);
-    json_t *answer = json_pack("{s:I, s:I, s:o, s:o, s:o}", "revision", (json_int_t) candidate->plan->revision, "first",
-                               (json_int_t) cut, "what", verl_json_text(brief), "followers", followers, "difference",
-                               verl_difference_json(change->difference));
     if (change->token)
-        verl_control_answer(self->control, change->token, answer, true);
+        verl_control_answer(self->control, change->token, answer ? answer : json_object(), true);
     else
         json_decref(answer);
     change->candidate = NULL;
@@ -494,13 +345,11 @@ s_commit(director_t *self, change_t *change)
     verl_advance(self);
 }
 
-// --- getting on ---------------------------------------------------------------------------------------------------
-
 static void
 s_waits_for(const director_t *self, const change_t *change, char *text, size_t size)
 {
     char label[300];
-    if (change->step == CHANGE_HOLDING && s_hands_over(change)) {
+    if (change->step == CHANGE_HOLDING && verl_hands_over(change)) {
         snprintf(text, size, "batch %" PRId64 ", which is not done yet", verl_ledger_done(self->ledger));
     } else if (change->step == CHANGE_HOLDING) {
         snprintf(text, size, "batch %" PRId64 ": batch %" PRId64 " is the last that has its permit", change->at,
@@ -539,7 +388,7 @@ s_tell(director_t *self, change_t *change)
 static bool
 s_step(director_t *self, change_t *change)
 {
-    bool hands = s_hands_over(change);
+    bool hands = verl_hands_over(change);
     switch (change->step) {
     case CHANGE_PREPARING:
         if (!s_all_ready(self, change))
@@ -557,18 +406,18 @@ s_step(director_t *self, change_t *change)
             s_commit(self, change);
             return false;
         }
-        s_each_handed(self, change, s_order_save);
+        verl_handover_save(self, change);
         change->step = CHANGE_SAVING;
         return true;
     case CHANGE_SAVING:
-        if (!s_each_handed(self, change, s_has_saved))
+        if (!verl_handover_saved(self, change))
             return false;
-        s_each_handed(self, change, s_order_restore);
+        verl_handover_restore(self, change);
         change->step = CHANGE_RESTORING;
         verl_settle(self);
         return true;
     case CHANGE_RESTORING:
-        if (!s_all_ready(self, change) || !s_each_handed(self, change, s_has_restored))
+        if (!s_all_ready(self, change) || !verl_handover_restored(self, change))
             return false;
         s_commit(self, change);
         return false;

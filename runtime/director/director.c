@@ -171,6 +171,7 @@ s_start(director_t *self, const verl_resume_t *from, verl_error_t *error)
     revision_t *revision = verl_revision_new(self, plan, false, error);
     if (!revision || verl_record_cut(self->record, self->first, error))
         return -1;
+    verl_record_drop_unfinished(self->record);  // of a life that was killed
     revision->cut = from->cut;
     for (int i = 0; i < revision->slots_count; i++) {
         slot_t *slot = &revision->slots[i];
@@ -262,7 +263,7 @@ s_close(director_t *self)
     self->zmq = NULL;
     self->epoll_fd = -1;
     if (self->record && self->started_at)
-        verl_record_drop_checkpoints(self->record);
+        verl_record_drop_unfinished(self->record);
     verl_record_destroy(&self->record);
 }
 

@@ -211,6 +211,8 @@ void verl_order_begin(director_t *self, party_t *party, const revision_t *revisi
 party_t    *verl_party_start(director_t *self, const verl_plan_actor_t *actor, int64_t replica, verl_error_t *error);
 void        verl_party_free(director_t *self, party_t *party);      // a dead one: out of every list
 void        verl_party_stop(director_t *self, party_t *party);
+// Before its greeting: it is as paused as another incarnation of its actor, by the same person and since the same time.
+void        verl_party_pause_as(party_t *party, const party_t *other);
 const char *verl_party_label(const party_t *party, char *label, size_t size);
 const char *verl_stage_label(const director_t *self, int64_t revision, int stage);
 // The newest settings of its actor: of the last revision that has it.
@@ -243,6 +245,7 @@ void verl_begin_checkpoints(director_t *self, int64_t last);        // directori
 void verl_on_saved(director_t *self, party_t *party, int64_t step);
 void verl_end_checkpoints(director_t *self);                        // those that are whole now
 void verl_finish(director_t *self);                                 // the last checkpoint, then the end
+void verl_end_saving(director_t *self);                             // if that is whole
 
 // ending.c
 void verl_stop(director_t *self);
@@ -258,6 +261,8 @@ int64_t verl_ping_every(const director_t *self, const verl_plan_actor_t *actor);
 // An actor is dead or has failed: its run ends, or it gets a successor, or nobody minds. why: one sentence.
 void verl_lost(director_t *self, party_t *party, const char *why);
 void verl_restarts_step(director_t *self);
+// Nobody has this place of a revision any more, and nobody waits for its stages.
+void verl_ignore(director_t *self, revision_t *revision, slot_t *slot);
 bool verl_restartable(const verl_plan_actor_t *actor);
 
 // resume.c
@@ -276,6 +281,22 @@ bool verl_changes_lost(director_t *self, party_t *party, const char *why);
 bool verl_changes_failed(director_t *self, int64_t revision, const char *why);
 void verl_changes_free(director_t *self);
 int64_t verl_held(const director_t *self);                          // the lowest batch whose permit is held; INT64_MAX
+
+// handover.c: only where a change hands state over at all
+bool verl_hands_over(const change_t *change);
+void verl_handover_save(director_t *self, change_t *change);        // all old ones are told to write …
+bool verl_handover_saved(director_t *self, change_t *change);       // … and have
+void verl_handover_restore(director_t *self, change_t *change);     // all new ones are to read it …
+bool verl_handover_restored(director_t *self, change_t *change);    // … and have
+// An old one has written its state, or could not. step: as it was ordered. Its change may be over.
+void verl_on_handed(director_t *self, party_t *party, int64_t step);
+void verl_on_not_handed(director_t *self, int64_t step, const char *why);
+
+// cut.c
+char *verl_plan_text(const verl_plan_t *plan, size_t *ret_size);    // as resolved; NULL without memory
+// Logs the cut and puts the candidate into force. -1 with the reason: there is no trace of it. ret_answer: for who asked,
+// owned by the caller; NULL without memory.
+int   verl_cut(director_t *self, change_t *change, json_t **ret_answer, verl_error_t *error);
 
 // requests.c: who asks by the control sockets
 void verl_on_request(void *context, const verl_control_request_t *request);

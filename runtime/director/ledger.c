@@ -253,6 +253,20 @@ verl_ledger_ignore(verl_ledger_t *self, const verl_plan_t *plan, int stage)
     self->ignored = ignored;
 }
 
+void
+verl_ledger_forget(verl_ledger_t *self, const verl_plan_t *plan)
+{
+    for (ignored_t **link = &self->ignored; *link;) {
+        ignored_t *ignored = *link;
+        if (ignored->plan != plan) {
+            link = &ignored->next;
+            continue;
+        }
+        *link = ignored->next;
+        free(ignored);
+    }
+}
+
 // --- entering -----------------------------------------------------------------------------------------------------
 
 static int

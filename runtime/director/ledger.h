@@ -28,6 +28,8 @@ const verl_plan_t *verl_ledger_plan(const verl_ledger_t *ledger, int64_t batch);
 bool    verl_ledger_has_done(const verl_ledger_t *ledger, int64_t batch, int stage);
 // Nobody waits for a stage any more: it counts as done with all batches of the plan, also with later ones.
 void    verl_ledger_ignore(verl_ledger_t *ledger, const verl_plan_t *plan, int stage);
+// The plan goes, of which no batch is alive: another may come to lie where it lay.
+void    verl_ledger_forget(verl_ledger_t *ledger, const verl_plan_t *plan);
 
 // A stage of a plan is done with a batch. metrics: what is left of the report, read from it. A batch that it was done with
 // already (a successor does some again) is passed over. -1 with a reason: the batch was never granted under this plan.

@@ -75,6 +75,14 @@ verl_party_stop(director_t *self, party_t *party)
         verl_order_number(self, party, 0, "stop", 0);
 }
 
+void
+verl_party_pause_as(party_t *party, const party_t *other)
+{
+    party->paused = other->paused;
+    party->paused_at = other->paused_at;
+    memcpy(party->paused_by, other->paused_by, sizeof party->paused_by);
+}
+
 // "reward#7", or "reward.2#7" of several replicas.
 const char *
 verl_party_label(const party_t *party, char *label, size_t size)

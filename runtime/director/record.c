@@ -335,20 +335,29 @@ verl_record_end_checkpoint(verl_record_t *self, int64_t step, json_t *manifest, 
     return 0;
 }
 
-void
-verl_record_drop_checkpoints(verl_record_t *self)
+// What is called by a number between `before` and `after` in a directory of the run.
+static void
+s_drop_all(const verl_record_t *self, const char *place, const char *before, const char *after)
 {
-    char path[4096];
-    long long step;
-    snprintf(path, sizeof path, "%s/checkpoints", self->directory);
+    char path[4096], name[256], doomed[4500];
+    snprintf(path, sizeof path, "%s/%s", self->directory, place);
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
-        int end = 0;
-        if (sscanf(entry->d_name, "step-%lld.tmp%n", &step, &end) != 1 || !end || entry->d_name[end])
+        const char *digits = entry->d_name + strlen(before);
+        if (strncmp(entry->d_name, before, strlen(before)) != 0)
             continue;
-        snprintf(path, sizeof path, "%s/checkpoints/step-%lld.tmp", self->directory, step);
-        nftw(path, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
+        snprintf(name, sizeof name, "%s%lld%s", before, strtoll(digits, NULL, 10), after);
+        snprintf(doomed, sizeof doomed, "%s/%s", path, name);
+        if (strcmp(entry->d_name, name) == 0)
+            nftw(doomed, s_remove_path, 16, FTW_DEPTH | FTW_PHYS);
     }
     if (directory)
         closedir(directory);
+}
+
+void
+verl_record_drop_unfinished(verl_record_t *self)
+{
+    s_drop_all(self, "checkpoints", "step-", ".tmp");
+    s_drop_all(self, ".", "handover-", "");
 }

@@ -30,10 +30,10 @@ void verl_record_drop_handover(verl_record_t *record, int64_t revision);
 
 // A checkpoint of so many batches: the directory that actors write to (made), then, when all have: synced, renamed from
 // step-N.tmp to step-N with a manifest, and all but the last `keep` (0: all stay) removed. path: the final place.
-// A whole checkpoint is there at every moment, also of a step that is saved again. What was begun and not ended goes with
-// drop: after the last actor.
+// A whole checkpoint is there at every moment, also of a step that is saved again.
 int  verl_record_begin_checkpoint(verl_record_t *record, int64_t step, verl_error_t *error);
 int  verl_record_end_checkpoint(verl_record_t *record, int64_t step, json_t *manifest, int64_t keep, char *path,
                                 size_t path_size, verl_error_t *error);
-void verl_record_drop_checkpoints(verl_record_t *record);
+// Checkpoints and handovers that were begun and not ended go. Not while an actor lives.
+void verl_record_drop_unfinished(verl_record_t *record);
 #endif

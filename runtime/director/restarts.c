@@ -32,18 +32,23 @@ s_count_crash(director_t *self, const char *name)
     return count;
 }
 
+void
+verl_ignore(director_t *self, revision_t *revision, slot_t *slot)
+{
+    verl_revision_seat(self, revision, slot, NULL);
+    slot->ignored = true;
+    for (int i = 0; i < revision->plan->stages_count; i++)
+        if (revision->plan->stages[i].actor == slot->actor)
+            verl_ledger_ignore(self->ledger, revision->plan, i);
+}
+
 static void
 s_ignore(director_t *self, party_t *party, const char *why)
 {
     for (revision_t *revision = self->revisions; revision; revision = revision->next) {
         slot_t *slot = verl_revision_slot(revision, party);
-        if (!slot)
-            continue;
-        verl_revision_seat(self, revision, slot, NULL);
-        slot->ignored = true;
-        for (int i = 0; i < revision->plan->stages_count; i++)
-            if (revision->plan->stages[i].actor == slot->actor)
-                verl_ledger_ignore(self->ledger, revision->plan, i);
+        if (slot)
+            verl_ignore(self, revision, slot);
     }
     verl_say(self, "%s: the run goes on without it, as on_failure = \"ignore\" says", why);
     verl_settle(self);
@@ -131,7 +136,7 @@ s_restart(director_t *self, const party_t *lost)
         verl_director_fail(self, "%s", error.text);
     if (!party)
         return;
-    party->paused = lost->paused;
+    verl_party_pause_as(party, lost);
     for (revision_t *revision = self->revisions; revision; revision = revision->next) {
         slot_t *slot = verl_revision_slot(revision, lost);
         if (slot)

@@ -61,6 +61,8 @@ verl_revision_free(director_t *self, revision_t *revision)
         free(revision->slots[i].times);
     }
     free(revision->slots);
+    if (self->ledger)
+        verl_ledger_forget(self->ledger, revision->plan);
     if (revision->owned)
         verl_plan_destroy(&revision->plan);
     free(revision);

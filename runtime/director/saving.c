@@ -15,6 +15,15 @@ s_belongs(const director_t *self, const party_t *party, int64_t step)
     return revision && verl_revision_slot(revision, party) && verl_party_saves(self, party);
 }
 
+static bool
+s_anybody(const director_t *self, int64_t step)
+{
+    bool any = false;
+    for (const party_t *party = self->parties; party; party = party->next)
+        any |= s_belongs(self, party, step);
+    return any;
+}
+
 static json_t *
 s_manifest(const director_t *self, int64_t step)
 {
@@ -75,29 +84,33 @@ verl_end_checkpoints(director_t *self)
         return;
     for (int64_t step = (last / every + 1) * every; step < plan->steps && step <= verl_ledger_done(self->ledger);
          step += every) {
-        bool any = false;
-        for (const party_t *party = self->parties; party; party = party->next)
-            any |= s_belongs(self, party, step);
-        if (!any || !s_all_saved(self, step) || self->phase == PHASE_STOPPING)
+        if (!s_anybody(self, step) || !s_all_saved(self, step) || self->phase == PHASE_STOPPING)
             return;
         s_end_checkpoint(self, step);
     }
+}
+
+// The last checkpoint of the run is whole, as far as those who live are concerned: who was to save may be lost and ignored.
+void
+verl_end_saving(director_t *self)
+{
+    if (self->phase != PHASE_SAVING || !s_all_saved(self, self->save_step))
+        return;
+    if (self->save_step > self->checkpointed && s_anybody(self, self->save_step))
+        s_end_checkpoint(self, self->save_step);
+    verl_stop(self);
 }
 
 void
 verl_on_saved(director_t *self, party_t *party, int64_t step)
 {
     if (step >= VERL_HANDOVER) {
-        party->handed = step;
+        verl_on_handed(self, party, step);
         return;
     }
     party->saved = step > party->saved ? step : party->saved;
     verl_end_checkpoints(self);
-    if (self->phase != PHASE_SAVING || step != self->save_step || !s_all_saved(self, step))
-        return;
-    if (step > self->checkpointed)
-        s_end_checkpoint(self, step);
-    verl_stop(self);
+    verl_end_saving(self);
 }
 
 static void
@@ -113,15 +126,12 @@ void
 verl_finish(director_t *self)
 {
     const verl_plan_t *plan = verl_revision_newest(self)->plan;
-    bool any = false;
     self->phase = PHASE_SAVING;
     self->save_step = plan->steps < verl_ledger_done(self->ledger) ? plan->steps : verl_ledger_done(self->ledger);
-    for (const party_t *party = self->parties; party; party = party->next)
-        any |= s_belongs(self, party, self->save_step);
     // What is due at this very batch the actors save unasked.
     bool due = plan->save_every > 0 && self->save_step % plan->save_every == 0 && self->save_step < plan->steps &&
                self->save_step > self->first;
-    if (!any || self->save_step == 0 || self->save_step <= self->checkpointed ||
+    if (!s_anybody(self, self->save_step) || self->save_step == 0 || self->save_step <= self->checkpointed ||
         (due && s_all_saved(self, self->save_step)))
         verl_stop(self);
     if (due || self->phase == PHASE_STOPPING)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,7 @@ run_start_after(run_t *run, const char *setup, const char *topology, const char 
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);   // a test that fails leaves no run behind
         putenv(run->mark);
         int nothing = open("/dev/null", O_RDONLY);
         dup2(nothing, 0);

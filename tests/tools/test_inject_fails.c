@@ -1,0 +1,259 @@
+// test_inject_fails.c: a change that cannot come into force: state that cannot be handed over, a log that cannot be
+// written. It is refused with the reason, nothing of it is left, the run goes on, and the next change works.
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include "tools/living.h"
+
+// A stage in the middle that counts its batches: what it makes of batch k is k + 1, whichever incarnation does it, as
+// long as nothing of the state is lost or comes twice.
+#define COUNTS                                                                                                   \
+    "cat >count.lua <<'END'\n"                                                                                   \
+    "needs = { \"id\" }\ngives = { \"made\" }\nlocal count = 0\n"                                                \
+    "function snapshot() return count end\nfunction restore(state) count = state end\n"                          \
+    "function score(batch)\n  count = count + 1\n  for i = 1, #batch.id do batch.out.made[i] = count end\nend\n" \
+    "END\n"
+#define COUNTED(RUN, MID)                                                                                         \
+    "[run]\nname = \"counted\"\nmax_in_flight = 4\n" RUN                                                        \
+    "[stage.src]\nkind = \"synthetic\"\nbusy_ms = 2\n"                                                           \
+    "[stage.mid]\nkind = \"lua-state\"\nfile = \"count.lua\"\ndepends_on = [\"src\"]\n" MID                      \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"made\"]\n"                     \
+    "depends_on = [\"mid\"]\n"
+
+static void
+s_see_count(const json_t *line, int64_t number, void *context)
+{
+    s_see_in_order(line, number, context);
+    cr_assert_eq(json_number_value(json_object_get(line, "made")), (double) (number + 1), "batch %lld has count %g",
+                 (long long) number, json_number_value(json_object_get(line, "made")));
+}
+
+// Where something of the run lies.
+static const char *
+s_at(const run_t *run, const char *name, char path[200])
+{
+    snprintf(path, 200, "%s/run/%s", run->folder, name);
+    return path;
+}
+
+static void
+s_swaps(const run_t *run)
+{
+    said_t said = s_inject(run, "swap mid");
+    DOES(said, "replaced mid");
+    s_until_done(run, s_number(&said, "from batch ") + 5);
+}
+
+static void
+s_ends_counted(run_t *run)
+{
+    s_interrupt(run);
+    cr_assert_gt(s_lines(run, "out.jsonl", s_see_count, NULL), 0);
+    run_done(run);
+}
+
+// --- state that is not handed over --------------------------------------------------------------------------------
+
+Test(inject_fails, where_the_state_cannot_be_written_and_the_old_actor_goes_on, .timeout = 200)
+{
+    run_t run;
+    char path[200];
+    run_start_after(&run, COUNTS, COUNTED(FOREVER, ""), "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    json_int_t old = s_actor(&run, "mid", "incarnation");
+    FILE *file = fopen(s_at(&run, "handover-2", path), "we");   // in the place of the directory
+    cr_assert(file && fclose(file) == 0);
+    said_t said = s_inject(&run, "swap mid");
+    REFUSES(said, 1, "cannot make");
+    cr_assert(strstr(said.text, "handed over its state") && strstr(said.text, "taken back"), "%s", said.text);
+    s_until_done(&run, s_done_batches(&run) + 20);
+    cr_assert_eq(s_actor(&run, "mid", "incarnation"), old);
+    s_swaps(&run);
+    cr_assert(access(path, F_OK) != 0, "%s is left", path);
+    s_ends_counted(&run);
+}
+
+// The state of the next hand-over is written to a pipe: whoever writes it waits until somebody reads.
+static void
+s_make_pipe(const run_t *run)
+{
+    char path[200], name[200];
+    cr_assert_eq(mkdir(s_at(run, "handover-2", path), 0700), 0);
+    cr_assert_eq(mkdir(s_at(run, "handover-2/mid", path), 0700), 0);
+    cr_assert_eq(mkfifo(s_at(run, "handover-2/mid/state.lua", path), 0600), 0);
+    cr_assert_eq(link(path, s_at(run, "pipe", name)), 0);       // by which it is found when that is removed
+}
+
+// The old one writes to a pipe that nobody reads: its time is over before the state is there. Then the writing fails.
+Test(inject_fails, where_the_state_comes_late_and_the_old_actor_goes_on, .timeout = 200)
+{
+    run_t run;
+    char path[200], text[500];
+    run_start_after(&run, COUNTS, COUNTED(FOREVER, ""), "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    json_int_t old = s_actor(&run, "mid", "incarnation");
+    s_make_pipe(&run);
+    said_t said = s_inject(&run, "--timeout %d swap mid", 4 * SLOWER);
+    REFUSES(said, 1, "it waited for state that is handed over");
+    cr_assert(access(s_at(&run, "handover-2", path), F_OK) != 0, "%s is left", path);
+    int pipe = open(s_at(&run, "pipe", path), O_RDONLY | O_CLOEXEC);
+    cr_assert_geq(pipe, 0);
+    while (read(pipe, text, sizeof text) > 0)
+        ;
+    close(pipe);
+    s_until_done(&run, s_done_batches(&run) + 20);
+    cr_assert_eq(s_actor(&run, "mid", "incarnation"), old);
+    s_swaps(&run);
+    s_ends_counted(&run);
+}
+
+// verl-run is killed while the state is handed over: what is there of it goes with the life that follows.
+Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeout = 200)
+{
+    run_t run;
+    char path[200], command[400];
+    run_start_after(&run, COUNTS, COUNTED("steps = 60\n", ""), "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    s_make_pipe(&run);
+    pid_t inject = s_begin(&run, "asked", "swap mid");
+    int pipe = open(s_at(&run, "pipe", path), O_RDONLY | O_CLOEXEC);     // the old one writes
+    kill(run.pid, SIGKILL);
+    run_wait(&run, 20);
+    close(pipe);
+    s_end(&run, "asked", inject, 30);
+    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run.folder,
+             VERL_BINARY_DIR);
+    cr_assert_eq(system(command), 0, "the run cannot be resumed");
+    cr_assert(access(s_at(&run, "handover-2", path), F_OK) != 0, "%s is left", path);
+    cr_assert_eq(s_lines(&run, "out.jsonl", s_see_count, NULL), 60);
+    run_done(&run);
+}
+
+// A sink with state that is lost and ignored has nothing to hand over: its successor begins anew.
+Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
+{
+    run_t run;
+    run_start_after(&run, COUNTS, CHAIN(FOREVER, "busy_ms = 2\n", "", "")
+                    "[stage.count]\nkind = \"lua-state\"\nfile = \"count.lua\"\ndepends_on = [\"src\"]\n"
+                    "on_failure = \"ignore\"\n", "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    kill((pid_t) s_actor(&run, "count", "pid"), SIGKILL);
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    for (bool ignored = false; !ignored;) {
+        char *log = run_file(&run, "run.log");
+        ignored = strstr(log, "goes on without it");
+        free(log);
+        cr_assert(ignored || (verl_now() < limit && usleep(2000) == 0), "it is not ignored");
+    }
+    said_t said = s_inject(&run, "set mid.bytes=5");            // nothing of it: it stays lost
+    DOES(said, "set mid.bytes=5");
+    cr_assert_eq(s_actor(&run, "count", "incarnation"), 0, "a change brings it back");
+    s_until_done(&run, s_number(&said, "from batch ") + 20);
+    said = s_inject(&run, "--timeout %d swap count", 15 * SLOWER);
+    DOES(said, "replaced count");
+    s_until_done(&run, s_number(&said, "from batch ") + 20);
+    cr_assert_gt(s_actor(&run, "count", "incarnation"), 0);
+    s_interrupt(&run);
+    s_each_once(&run);
+    char *log = run_file(&run, "run.log");
+    cr_assert(strstr(log, "begins anew"), "%s", log);
+    free(log);
+    run_done(&run);
+}
+
+// --- the log of the cut -------------------------------------------------------------------------------------------
+
+static off_t
+s_size(const run_t *run, const char *name)
+{
+    struct stat info;
+    char path[200];
+    cr_assert_eq(stat(s_at(run, name, path), &info), 0);
+    return info.st_size;
+}
+
+// Lines of a kind in run.log, each of which has to be whole.
+typedef struct count {
+    const char *event;
+    int         lines;
+    json_int_t  revision;                   // of the last one
+} count_t;
+
+static void
+s_see_event(const json_t *line, int64_t number, void *context)
+{
+    count_t *count = context;
+    (void) number;
+    if (strcmp(json_string_value(json_object_get(line, "event")), count->event) != 0)
+        return;
+    count->lines++;
+    count->revision = json_integer_value(json_object_get(line, "revision"));
+    if (strcmp(count->event, "cut") == 0)
+        cr_assert(json_is_string(json_object_get(line, "fragment")), "a cut without its change");
+}
+
+// The log is full, as on a disk without room, from the moment on at which all is ready for the change.
+Test(inject_fails, where_the_cut_cannot_be_logged_and_it_never_was, .timeout = 200)
+{
+    run_t run;
+    char path[200];
+    run_start_after(&run, "trap '' XFSZ", CHAIN(FOREVER, "busy_ms = 5\n", "", ""), "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    said_t said = s_inject(&run, "pause src");                  // no metrics are written meanwhile
+    DOES(said, "src is paused");
+    do                                                          // the log is the longest file that it writes
+        s_inject(&run, "apply - <<'END'\n[stage.mid]\n%0*d = 1\nEND\n", 2000, 1);
+    while (s_size(&run, "run.log") < s_size(&run, "metrics.jsonl") + 20000);
+    struct rlimit limit = { (rlim_t) s_size(&run, "run.log") + 40, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
+    cr_assert_eq(prlimit(run.pid, RLIMIT_FSIZE, &limit, NULL), 0);
+    said = s_inject(&run, "set mid.bytes=5");
+    REFUSES(said, 1, "cannot write");
+    cr_assert(strstr(said.text, "run.log"), "%s", said.text);
+    cr_assert(access(s_at(&run, "topology-2.toml", path), F_OK) != 0, "%s is left", path);
+    cr_assert_eq(prlimit(run.pid, RLIMIT_FSIZE, &none, NULL), 0);
+    said = s_inject(&run, "set mid.bytes=3");
+    DOES(said, "revision 3 is in force");
+    said_t again = s_inject(&run, "resume src");
+    DOES(again, "src goes on");
+    s_until_done(&run, s_number(&said, "from batch ") + 10);
+    s_interrupt(&run);
+    s_each_once(&run);
+    count_t count = { .event = "cut" };
+    s_lines(&run, "run.log", s_see_event, &count);
+    cr_assert(count.lines == 1 && count.revision == 3, "%d cuts, the last of revision %lld", count.lines,
+              (long long) count.revision);
+    run_done(&run);
+}
+
+// Who asks has a long name, cut off in the middle of a letter: the log says what was changed all the same.
+Test(inject_fails, not_for_the_name_of_who_asks, .timeout = 100)
+{
+    run_t run;
+    char path[200], who[140];
+    verl_error_t error = { "" };
+    memset(who, 'a', 126);
+    snprintf(who + 126, sizeof who - 126, "\xc3\xa9\xc3\xa9");
+    run_start(&run, CHAIN(FOREVER, "busy_ms = 2\n", "", ""), "");
+    s_await(&run);
+    verl_client_t *client = verl_client_open(s_at(&run, "", path), true, &error);
+    cr_assert(client, "%s", error.text);
+    json_t *answer = verl_client_ask(client, json_pack("{s:s, s:s, s:s, s:s}", "do", "apply", "fragment",
+                                                       "[stage.mid]\nbytes = 5\n", "path", "x", "who", who),
+                                     20000 * SLOWER, &error);
+    while (answer && verl_client_more(answer)) {
+        json_decref(answer);
+        answer = verl_client_next(client, 20000 * SLOWER, &error);
+    }
+    cr_assert(answer && !verl_client_refusal(answer), "%s", answer ? verl_client_refusal(answer) : error.text);
+    json_decref(answer);
+    verl_client_close(&client);
+    s_interrupt(&run);
+    count_t count = { .event = "cut" };
+    s_lines(&run, "run.log", s_see_event, &count);
+    cr_assert_eq(count.lines, 1);
+    run_done(&run);
+}
