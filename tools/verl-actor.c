@@ -40,6 +40,7 @@ static int
 s_parse(int count, char **arguments, verl_host_config_t *config, long *parent)
 {
     static const struct option options[] = { { "replica", required_argument, NULL, 'r' },
+                                             { "replicas", required_argument, NULL, 'n' },
                                              { "run-id", required_argument, NULL, 'i' },
                                              { "run-dir", required_argument, NULL, 'd' },
                                              { "parent", required_argument, NULL, 'p' },
@@ -48,6 +49,8 @@ s_parse(int count, char **arguments, verl_host_config_t *config, long *parent)
     while ((option = getopt_long(count, arguments, "", options, NULL)) >= 0) {
         if (option == 'r')
             config->replica = strtoll(optarg, NULL, 10);
+        else if (option == 'n')
+            config->replicas = strtoll(optarg, NULL, 10);
         else if (option == 'i')
             config->run_id = optarg;
         else if (option == 'd')

@@ -2,8 +2,6 @@
 //
 // A list of peers is the whole truth about a revision. Who is no more in it is dead: what was kept for it goes to whoever
 // has its place now, and what came from it and is not worked off is acknowledged to that successor.
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/actor/host_impl.h"
@@ -18,6 +16,10 @@ typedef struct peer {
 const char *
 verl_host_label(const host_t *host, uint64_t incarnation)
 {
+    if (incarnation == host->config.incarnation)
+        return host->label;
+    if (incarnation == VERL_DIRECTOR)
+        return VERL_TRACE_DIRECTOR;
     const label_t *label = atomic_load(&host->labels);
     while (label && label->incarnation != incarnation)
         label = label->next;
@@ -25,16 +27,20 @@ verl_host_label(const host_t *host, uint64_t incarnation)
 }
 
 static void
-s_name(host_t *host, const peer_t *peer)
+s_name(host_t *host, const verl_plan_t *plan, const peer_t *peer)
 {
+    int64_t replicas = 1;
     if (strcmp(verl_host_label(host, peer->incarnation), "?") != 0)
         return;
-    size_t size = strlen(peer->actor) + 24;
+    for (int i = 0; i < plan->actors_count; i++)
+        if (strcmp(plan->actors[i].name, peer->actor) == 0)
+            replicas = plan->actors[i].replicas;
+    size_t size = strlen(peer->actor) + 48;
     label_t *label = malloc(sizeof *label + size);
     if (!label)
         return;                             // its messages are traced under "?"
     label->incarnation = peer->incarnation;
-    snprintf(label->text, size, "%s#%" PRIu64, peer->actor, peer->incarnation);
+    verl_trace_label(label->text, size, peer->actor, peer->replica, replicas, peer->incarnation);
     label->next = atomic_load(&host->labels);
     atomic_store(&host->labels, label);
 }
@@ -82,17 +88,19 @@ s_open_in(edge_in_t *edge, verl_inbound_t **inbound_p, uint64_t incarnation, ver
 }
 
 // The place of a reader is another's, or nobody's, from now on. Whoever sends holds the host's lock meanwhile.
-static void
+// Returns -1, and leaves it to the dead one, where the successor cannot be given what was kept.
+static int
 s_replace(host_t *host, verl_outbound_t **channel_p, verl_outbound_t *channel)
 {
     pthread_mutex_lock(&host->lock);
     verl_outbound_t *old = *channel_p;
-    if (old && channel)
-        verl_outbound_inherit(channel, old);
-    *channel_p = channel;
+    int failed = old && channel ? verl_outbound_inherit(channel, old) : 0;
+    if (!failed)
+        *channel_p = channel;
     pthread_mutex_unlock(&host->lock);
-    if (old)
+    if (old && !failed)
         verl_outbound_close(old);
+    return failed;
 }
 
 static int
@@ -110,8 +118,8 @@ s_open_out(edge_out_t *edge, world_t *world, int64_t replica, uint64_t incarnati
         if (!channel)
             return verl_error_set(error, "out of memory");
     }
-    s_replace(host, &edge->channels[replica], channel);
-    return 0;
+    return s_replace(host, &edge->channels[replica], channel)
+               ? verl_error_set(error, "out of memory for what stage %s has still to be given", edge->reader->name) : 0;
 }
 
 // Who has an actor's place, 0: nobody, or this very actor.
@@ -169,7 +177,7 @@ verl_host_take_peers(world_t *world, verl_reader_t *reader, verl_error_t *error)
     uint32_t count = 0;
     int failed = s_read_peers(reader, &peers, &count, error);
     for (uint32_t i = 0; i < count && !failed; i++)
-        s_name(host, &peers[i]);
+        s_name(host, world->plan, &peers[i]);
     for (int i = 0; i < world->seats_count && !failed; i++)
         failed = s_wire_seat(&world->seats[i], peers, count, error);
     free(peers);

@@ -6,7 +6,7 @@
 #include "runtime/actor/host_impl.h"
 #include "runtime/mailbox/address.h"
 
-#define CONTROL_WINDOW 4096
+#define UNHEARD_MS 100                      // until the director is told again what there was no memory for
 
 // --- what the director says ---------------------------------------------------------------------------------------
 
@@ -62,6 +62,22 @@ s_on_state(host_t *host, bool save, verl_reader_t *reader, verl_error_t *error)
         host->save_now = step;
     pthread_cond_signal(&host->changed);
     pthread_mutex_unlock(&host->lock);
+    return 0;
+}
+
+// Who follows the messages is no concern of the run: where one cannot, that is said and nothing more.
+static int
+s_on_tap(host_t *host, const char *word, verl_reader_t *reader, verl_error_t *error)
+{
+    verl_error_t why = { "" };
+    int rc = verl_tap_order(host->tap, word, reader, &why);
+    if (rc < 0)
+        return verl_error_set(error, "%s", why.text);
+    if (rc > 0) {
+        char text[1024];
+        snprintf(text, sizeof text, "the messages of %.300s cannot be followed: %.600s", host->label, why.text);
+        verl_report_log(host, text);
+    }
     return 0;
 }
 
@@ -126,7 +142,7 @@ s_on_control(host_t *host, const verl_message_t *message, verl_error_t *error)
     if (strcmp(word, "pause") == 0)
         return s_on_pause(host, &reader, error);
     if (strcmp(word, "trace") == 0 || strcmp(word, "untrace") == 0)
-        return verl_tap_order(host->tap, word, &reader, error);
+        return s_on_tap(host, word, &reader, error);
     return strcmp(word, "stop") == 0 ? s_on_stop(host)
                                      : s_on_world(host, word, message->revision, &reader, error);
 }
@@ -162,16 +178,11 @@ s_on_ping(void *context, verl_buffer_t *body)
 static void
 s_on_trace(void *context, const verl_message_t *message)
 {
-    static const verl_trace_kind_t kinds[] = { [VERL_MESSAGE_DATA] = VERL_TRACE_REPORT,
-                                               [VERL_MESSAGE_STATUS] = VERL_TRACE_STATUS,
-                                               [VERL_MESSAGE_PING] = VERL_TRACE_PING,
-                                               [VERL_MESSAGE_PONG] = VERL_TRACE_PONG };
     host_t *host = context;
     if (!verl_tap_on(host->tap))
         return;
-    verl_tap_event_t event = { .kind = kinds[message->type], .message = message,
-                               .from = verl_host_label(host, message->from),
-                               .to = message->to == VERL_DIRECTOR ? "director#1" : verl_host_label(host, message->to) };
+    verl_tap_event_t event = { .kind = verl_trace_kind_of_message(message, false), .message = message,
+                               .from = verl_host_label(host, message->from), .to = verl_host_label(host, message->to) };
     verl_tap_message(host->tap, &event);
 }
 
@@ -189,7 +200,7 @@ s_begin(host_t *host, verl_error_t *error)
     static const verl_endpoint_handlers_t handlers = { .message = s_on_message, .done = s_on_done,
                                                        .ping = s_on_ping, .malformed = s_on_malformed,
                                                        .trace = s_on_trace };
-    char address[VERL_ADDRESS_BYTES], label[300];
+    char address[VERL_ADDRESS_BYTES];
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -198,8 +209,9 @@ s_begin(host_t *host, verl_error_t *error)
     pthread_condattr_destroy(&monotonic);
     host->save_next = host->save_now = -1;
     host->task = VERL_TASK_NONE;
-    snprintf(label, sizeof label, "%s#%llu", host->config.actor, (unsigned long long) host->config.incarnation);
-    host->tap = verl_tap_new(host->config.zmq, label, error);
+    verl_trace_label(host->label, sizeof host->label, host->config.actor, host->config.replica, host->config.replicas,
+                     host->config.incarnation);
+    host->tap = verl_tap_new(host->config.zmq, host->label, error);
     if (!host->tap)
         return -1;
     host->arena = verl_arena_new(host->config.node_fd, error);
@@ -214,12 +226,11 @@ s_begin(host_t *host, verl_error_t *error)
     verl_address(address, host->config.run_id, VERL_DIRECTOR);
     if (verl_endpoint_connect(host->endpoint, VERL_DIRECTOR, address, error))
         return -1;
-    host->report = verl_outbound_open(host->endpoint, VERL_DIRECTOR, VERL_EDGE_REPORT, CONTROL_WINDOW);
+    host->report = verl_outbound_open(host->endpoint, VERL_DIRECTOR, VERL_EDGE_REPORT, VERL_CONTROL_WINDOW);
     if (!host->report ||
-        !verl_inbound_open(host->endpoint, VERL_DIRECTOR, VERL_EDGE_CONTROL, CONTROL_WINDOW, NULL))
+        !verl_inbound_open(host->endpoint, VERL_DIRECTOR, VERL_EDGE_CONTROL, VERL_CONTROL_WINDOW, NULL))
         return verl_error_set(error, "out of memory");
-    verl_report_hello(host);
-    return 0;
+    return verl_report_hello(host) ? verl_error_set(error, "out of memory") : 0;
 }
 
 static void
@@ -267,7 +278,7 @@ verl_host_run(const verl_host_config_t *config, verl_error_t *error)
     host->config = *config;
     int failed = s_begin(host, error);
     while (!failed && !atomic_load(&host->ended)) {
-        verl_endpoint_step(host->endpoint, -1, -1);
+        verl_endpoint_step(host->endpoint, -1, verl_report_unheard(host) ? UNHEARD_MS : -1);
         verl_arena_tend(host->arena);
     }
     s_end(host);

@@ -9,7 +9,7 @@ enum { VERL_TASK_NONE = -1, VERL_TASK_PREPARE = -2, VERL_TASK_SAVE = -3 };
 
 typedef struct verl_host_config {
     const char *actor;                      // its name in the topology
-    int64_t     replica;
+    int64_t     replica, replicas;          // which one of how many: 1, or 0, of one
     uint64_t    incarnation;
     const char *run_id;                     // of the run's addresses
     const char *run_directory;

@@ -1,7 +1,8 @@
 // host_impl.h: what the files of the host share. Not for others.
 //
 // Threads: M, the mailbox thread, receives; W, the worker, runs handlers and sends. `lock` guards the queues, the
-// counters by which readiness is judged, and the profile. Neither holds it while it sends or computes.
+// counters by which readiness is judged, and the profile. Nobody holds it while computing or waiting; a message is queued
+// under it, so that a reader's successor gets it or its predecessor had it.
 #ifndef VERL_HOST_IMPL_H
 #define VERL_HOST_IMPL_H
 #include <pthread.h>
@@ -143,11 +144,12 @@ typedef struct version {                    // of the weights, published
 typedef struct label {                      // who is who, for traces
     struct label *next;
     uint64_t      incarnation;
-    char          text[];                   // "actor#incarnation"
+    char          text[];                   // as verl_trace_label makes it
 } label_t;
 
 struct host {
     verl_host_config_t config;
+    char               label[VERL_TRACE_NAME];
     verl_endpoint_t   *endpoint;
     verl_outbound_t   *report;
     verl_arena_t      *arena;
@@ -166,6 +168,7 @@ struct host {
     pthread_t          worker;
     bool               worker_runs, prepared, paused;
     atomic_bool        stopping, ended;
+    atomic_bool        unheard;             // a report was lost, and the director has not been told
     bool               failed;
     int64_t            save_every, save_next;// the next checkpoint: that many batches done; -1: none
     int64_t            save_now;            // asked for by the director; -1: none
@@ -202,7 +205,7 @@ int64_t  verl_host_window(const verl_plan_t *plan);
 // channels.c, M
 int         verl_host_take_peers(world_t *world, verl_reader_t *reader, verl_error_t *error);
 void        verl_world_close(world_t *world);
-const char *verl_host_label(const host_t *host, uint64_t incarnation);
+const char *verl_host_label(const host_t *host, uint64_t incarnation);     // any thread; "?": nobody known
 
 // acks.c
 ack_t   *verl_ack_new(seat_t *seat);                                // under no lock; NULL without memory
@@ -270,9 +273,11 @@ void verl_save(host_t *host);
 void verl_restore(host_t *host);
 
 // reports.c: what is said to the director. Any thread.
-void verl_report_hello(host_t *host);
+int  verl_report_hello(host_t *host);                              // -1 without memory
 void verl_report_word(host_t *host, const char *word, int64_t revision);
-void verl_report_done(seat_t *seat, int64_t batch, ack_t *ack);
+int  verl_report_done(seat_t *seat, int64_t batch, ack_t *ack);    // -1: nothing of the batch may be acknowledged
+void verl_report_log(host_t *host, const char *text);              // of the actor, not of a stage
+bool verl_report_unheard(host_t *host);                            // M: says that a report was lost; is that lost too?
 void verl_report_failed(host_t *host, const seat_t *seat, int64_t batch, const char *text);
 void verl_report_failed_world(world_t *world, const seat_t *seat, const char *text);
 void verl_report_saved(host_t *host, int64_t step);

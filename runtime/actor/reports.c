@@ -1,5 +1,6 @@
 // reports.c: what an actor says to the director, on a channel that numbers and repeats like any other.
 //
+// What the director waits for is never lost in silence; what is for people (samples, logs) may be, without memory.
 // A report is a msgpack array whose first item is a word; PROTOCOL.md lists them.
 #include <string.h>
 #include <unistd.h>
@@ -7,20 +8,34 @@
 #include "runtime/base/clock.h"
 #include "runtime/wire/pack.h"
 
-// tag: returned when the director has acknowledged it.
-static void
+// tag: returned when the director has acknowledged it. -1 without memory: the tag is the caller's still.
+static int
 s_send(host_t *host, verl_buffer_t *body, int64_t revision, int64_t batch, bool flush, output_t *tag)
 {
     verl_message_t message = { .revision = revision, .batch = batch, .parts = 1, .time = verl_now(),
                                .body = body->data, .body_size = body->size };
-    if ((body->failed || verl_outbound_send(host->report, &message, tag)) && tag)
-        verl_output_release(tag);
+    int failed = body->failed || verl_outbound_send(host->report, &message, tag) ? -1 : 0;
     if (flush)
         verl_outbound_flush(host->report);
     verl_buffer_done(body);
+    return failed;
 }
 
-void
+// For what the director waits for. Without memory the actor works no more, and says so as soon as it can. Under no lock.
+static int
+s_tell(host_t *host, verl_buffer_t *body, int64_t revision, int64_t batch, bool flush, output_t *tag)
+{
+    if (s_send(host, body, revision, batch, flush, tag) == 0)
+        return 0;
+    pthread_mutex_lock(&host->lock);
+    host->failed = true;
+    pthread_mutex_unlock(&host->lock);
+    if (!atomic_exchange(&host->unheard, true))
+        verl_endpoint_wake(host->endpoint);
+    return -1;
+}
+
+int
 verl_report_hello(host_t *host)
 {
     verl_buffer_t body = { 0 };
@@ -28,7 +43,7 @@ verl_report_hello(host_t *host)
     verl_pack_cstr(&body, "hello");
     verl_pack_int(&body, getpid());
     verl_pack_cstr(&body, VERL_VERSION);
-    s_send(host, &body, 0, -1, true, NULL);
+    return s_send(host, &body, 0, -1, true, NULL);
 }
 
 void
@@ -37,10 +52,10 @@ verl_report_word(host_t *host, const char *word, int64_t revision)
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 1);
     verl_pack_cstr(&body, word);
-    s_send(host, &body, revision, -1, true, NULL);
+    s_tell(host, &body, revision, -1, true, NULL);
 }
 
-void
+int
 verl_report_done(seat_t *seat, int64_t batch, ack_t *ack)
 {
     verl_buffer_t body = { 0 };
@@ -70,10 +85,11 @@ verl_report_done(seat_t *seat, int64_t batch, ack_t *ack)
         verl_pack_real(&body, stage->metrics[i].weight);
     }
     output_t *tag = ack ? verl_output_new(seat->host, seat, ack, NULL) : NULL;
-    s_send(seat->host, &body, seat->world->plan->revision, batch, verl_seat_is_sink(seat, batch), tag);
+    body.failed |= ack && !tag;
+    return s_tell(seat->host, &body, seat->world->plan->revision, batch, verl_seat_is_sink(seat, batch), tag);
 }
 
-static void
+static int
 s_failed(host_t *host, int64_t revision, int stage, int64_t batch, const char *text)
 {
     verl_buffer_t body = { 0 };
@@ -82,7 +98,17 @@ s_failed(host_t *host, int64_t revision, int stage, int64_t batch, const char *t
     verl_pack_int(&body, stage);
     verl_pack_int(&body, batch);
     verl_pack_cstr(&body, text);
-    s_send(host, &body, revision, batch, true, NULL);
+    return s_tell(host, &body, revision, batch, true, NULL);
+}
+
+bool
+verl_report_unheard(host_t *host)
+{
+    if (!atomic_load(&host->unheard))
+        return false;
+    if (s_failed(host, 0, -1, -1, "out of memory: a report to the director was lost") == 0)
+        atomic_store(&host->unheard, false);
+    return atomic_load(&host->unheard);
 }
 
 void
@@ -139,14 +165,26 @@ s_on_sample(void *context, const verl_stage_t *stage, const char *prompt, const 
 }
 
 static void
-s_on_log(void *context, const verl_stage_t *stage, const char *text)
+s_log(host_t *host, const char *who, int64_t batch, const char *text)
 {
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 3);
     verl_pack_cstr(&body, "log");
     verl_pack_cstr(&body, stage->name);
     verl_pack_cstr(&body, text);
-    s_send(context, &body, 0, stage->batch, true, NULL);
+    s_send(host, &body, 0, batch, true, NULL);
+}
+
+void
+verl_report_log(host_t *host, const char *text)
+{
+    s_log(host, host->config.actor, -1, text);
+}
+
+static void
+s_on_log(void *context, const verl_stage_t *stage, const char *text)
+{
+    s_log(context, stage->name, stage->batch, text);
 }
 
 static void
@@ -155,7 +193,7 @@ s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double s
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 5);
     verl_pack_cstr(&body, "loaded");
-    verl_pack_cstr(&body, stage->name);
+    verl_pack_cstr(&body, who);
     verl_pack_int(&body, stage->batch);
     verl_pack_cstr(&body, what);
     verl_pack_real(&body, seconds);

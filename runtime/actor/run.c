@@ -30,7 +30,7 @@ s_take_version(seat_t *seat, verl_error_t *error)
     pthread_mutex_unlock(&host->lock);
     int64_t begin = verl_now();
     if (seat->stage.kind->take_weights(&seat->stage, unit->stored))
-        return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text : "weights not taken");
+        return verl_error_set(error, "%s", verl_stage_reason(&seat->stage, "weights not taken"));
     seat->moved += verl_now() - begin;
     pthread_mutex_lock(&host->lock);
     seat->version_update = update;
@@ -74,9 +74,9 @@ s_handle(seat_t *seat, view_t *view, verl_batch_t **made_p, verl_error_t *error)
     seat->batch_busy += verl_now() - seat->started;
     seat->moved += seat->stage.moved;
     if (failed || seat->stage.error.text[0])
-        return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text
-                                           : verl_batch_error(made)  ? verl_batch_error(made)
-                                                                     : "the handler gave no reason");
+        return verl_error_set(error, "%s", verl_stage_reason(&seat->stage, verl_batch_error(made)
+                                                                               ? verl_batch_error(made)
+                                                                               : "the handler gave no reason"));
     if (verl_batch_seal(made, error))
         return -1;
     seat->made_rows += verl_batch_rows(made);
@@ -153,12 +153,12 @@ s_finish_batch(seat_t *seat)
     seat->part = 0;
     seat->made_rows = 0;
     pthread_mutex_unlock(&host->lock);
-    verl_report_done(seat, batch, ack);
+    bool told = verl_report_done(seat, batch, ack) == 0;
     seat->ack = NULL;
-    if (ack)
+    if (!ack)
+        verl_units_free(units, told);
+    else if (told)
         verl_ack_release(ack);
-    else
-        verl_units_free(units, true);
     verl_stage_forget_metrics(&seat->stage);
     seat->batch_busy = 0;
     seat->skipped = false;
@@ -189,8 +189,9 @@ verl_seat_run(seat_t *seat)
         failed = verl_publish_weights(seat, seat->next, &error);
         seat->moved += verl_now() - begin;
     }
-    if (failed && !(atomic_load(&host->stopping) && !seat->stage.error.text[0])) {
-        verl_host_fail(host, seat, seat->next, error.text);
+    if (failed) {                           // a handler that gives up because it is told to stop has not failed
+        if (!atomic_load(&host->stopping) || seat->stage.error.text[0])
+            verl_host_fail(host, seat, seat->next, error.text);
         return;
     }
     if (verl_tap_on(host->tap))

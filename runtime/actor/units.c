@@ -1,12 +1,19 @@
 // units.c: the mailbox of a stage: what came over each of its edges, in the order in which it is wanted.
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include "runtime/actor/host_impl.h"
 
+#define MOST_PARTS (1 << 20)
+
+// What is done with and was never taken leaves the mailbox too: the credit moves.
 static void
 s_free(unit_t *unit, bool done)
 {
     if (unit->stored)
         verl_batch_destroy(&unit->stored);
+    if (unit->inbound && done && !unit->taken)
+        verl_inbound_taken(unit->inbound, 1);
     if (unit->inbound && done)
         verl_inbound_done(unit->inbound, 1);
     verl_unit_let_go(unit);
@@ -89,24 +96,51 @@ verl_edge_take(edge_in_t *edge, int64_t batch)
 
 // --- what comes ---------------------------------------------------------------------------------------------------
 
+// It is not what this edge may carry: says who sent it and what is wrong with it.
+static int __attribute__((format(printf, 4, 5)))
+s_refuse(const edge_in_t *edge, const verl_message_t *message, verl_error_t *error, const char *format, ...)
+{
+    char what[sizeof error->text - 400];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return verl_error_set(error, "stage %s of %s sent batch %lld%s",
+                          edge->seat->world->plan->stages[edge->plan->maker].name,
+                          verl_host_label(edge->seat->host, message->from), (long long) message->batch, what);
+}
+
 static int
 s_check(const edge_in_t *edge, const verl_message_t *message, verl_error_t *error)
 {
     const verl_plan_t *plan = edge->seat->world->plan;
-    const char *maker = plan->stages[edge->plan->maker].name;
     if (message->revision != plan->revision)
-        return verl_error_set(error, "stage %s sent batch %lld under revision %lld on an edge of revision %lld", maker,
-                              (long long) message->batch, (long long) message->revision, (long long) plan->revision);
-    if (message->batch < 0 || message->batch > plan->steps || message->parts > (1 << 20))
-        return verl_error_set(error, "stage %s sent batch %lld, which the run does not have", maker,
-                              (long long) message->batch);
+        return s_refuse(edge, message, error, " under revision %lld on an edge of revision %lld",
+                        (long long) message->revision, (long long) plan->revision);
+    if (message->batch < 0 || message->batch > plan->steps)
+        return s_refuse(edge, message, error, ", which the run does not have");
+    if (message->parts > (edge->plan->weights ? 1 : MOST_PARTS))
+        return s_refuse(edge, message, error, " in %lld parts: more than there may be", (long long) message->parts);
+    if (edge->plan->weights && !message->body_size)
+        return s_refuse(edge, message, error, " without the weights that it made");
     return 0;
+}
+
+// All messages of a batch say the same number of parts: what is joined is whole. Under the lock.
+static int
+s_check_parts(const edge_in_t *edge, const verl_message_t *message, verl_error_t *error)
+{
+    int64_t parts = verl_edge_parts(edge, message->batch);
+    if (!parts || parts == message->parts)
+        return 0;
+    return s_refuse(edge, message, error, " in %lld parts and in %lld", (long long) parts, (long long) message->parts);
 }
 
 static unit_t *
 s_unit(host_t *host, const edge_in_t *edge, verl_inbound_t *inbound, const verl_message_t *message,
        verl_error_t *error)
 {
+    verl_error_t wrong = { "" };
     unit_t *unit = calloc(1, sizeof *unit);
     if (!unit) {
         verl_error_set(error, "out of memory for batch %lld", (long long) message->batch);
@@ -115,8 +149,9 @@ s_unit(host_t *host, const edge_in_t *edge, verl_inbound_t *inbound, const verl_
     *unit = (unit_t) { .edge = edge->edge, .batch = message->batch, .part = message->part, .parts = message->parts,
                        .time = message->time };
     if (message->body_size) {
-        unit->stored = verl_batch_unpack(message->batch, message->body, message->body_size, &host->slabs, error);
+        unit->stored = verl_batch_unpack(message->batch, message->body, message->body_size, &host->slabs, &wrong);
         if (!unit->stored) {
+            s_refuse(edge, message, error, ", which cannot be taken: %s", wrong.text);
             free(unit);
             return NULL;
         }
@@ -165,9 +200,10 @@ verl_host_receive(host_t *host, edge_in_t *edge, verl_inbound_t *inbound, const 
         return -1;
     pthread_mutex_lock(&host->lock);
     bool had = s_had(edge, inbound, message);
+    int failed = had ? 0 : s_check_parts(edge, message, error);
     pthread_mutex_unlock(&host->lock);
-    unit_t *unit = had ? NULL : s_unit(host, edge, inbound, message, error);
-    if (had || !unit)
+    unit_t *unit = had || failed ? NULL : s_unit(host, edge, inbound, message, error);
+    if (!unit)
         return had ? 0 : -1;
     pthread_mutex_lock(&host->lock);
     verl_edge_insert(edge, unit);

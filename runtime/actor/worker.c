@@ -31,7 +31,7 @@ s_begin_seats(world_t *world)
 }
 
 // Under no lock. What came until then begins with the actor; what comes later, between batches.
-static int
+static void
 s_prepare(host_t *host)
 {
     verl_host_set_task(host, VERL_TASK_PREPARE, -1);
@@ -47,8 +47,8 @@ s_prepare(host_t *host)
         seat = other ? other : seat;
     }
     if (failed) {
-        verl_host_fail(host, seat, -1, seat->stage.error.text[0] ? seat->stage.error.text : "it could not be prepared");
-        return -1;
+        verl_host_fail(host, seat, -1, verl_stage_reason(&seat->stage, "it could not be prepared"));
+        return;
     }
     pthread_mutex_lock(&host->lock);
     host->prepared = true;
@@ -56,19 +56,18 @@ s_prepare(host_t *host)
     host->task = VERL_TASK_NONE;
     pthread_mutex_unlock(&host->lock);
     verl_report_word(host, "ready", 0);
-    return 0;
 }
 
 // --- the loop -----------------------------------------------------------------------------------------------------
 
-// Under the lock, which it lets go while it sends.
+// Under the lock, which it lets go while it sends. A report goes before what it acknowledges.
 static void
 s_acknowledge(host_t *host, bool urgent)
 {
     pthread_mutex_unlock(&host->lock);
-    verl_endpoint_acknowledge(host->endpoint, urgent);
     if (urgent)
         verl_outbound_flush(host->report);
+    verl_endpoint_acknowledge(host->endpoint, urgent);
     pthread_mutex_lock(&host->lock);
     host->unacknowledged &= !urgent;
 }
@@ -129,8 +128,7 @@ s_begin_world(host_t *host)
     pthread_mutex_unlock(&host->lock);
     seat_t *seat = s_begin_seats(world);
     if (seat)
-        verl_report_failed_world(world, seat, seat->stage.error.text[0] ? seat->stage.error.text
-                                                                        : "it could not begin");
+        verl_report_failed_world(world, seat, verl_stage_reason(&seat->stage, "it could not begin"));
     pthread_mutex_lock(&host->lock);
     world->failed = seat;
     world->begun = !seat;
@@ -150,8 +148,7 @@ s_open_seats(world_t *world, verl_error_t *error)
     for (int i = 0; i < world->seats_count; i++) {
         seat_t *seat = &world->seats[i];
         if (host->kind->start && host->kind->start(&seat->stage, seat->start))
-            return verl_error_set(error, "%s", seat->stage.error.text[0] ? seat->stage.error.text
-                                                                         : "it could not start");
+            return verl_error_set(error, "%s", verl_stage_reason(&seat->stage, "it could not start"));
         if (seat->plan->handler->writes_weights && verl_publish_base(seat, error))
             return -1;
     }
@@ -238,8 +235,8 @@ void *
 verl_worker(void *argument)
 {
     host_t *host = argument;
-    if (s_prepare(host) == 0 || host->failed)
-        s_work(host);
+    s_prepare(host);
+    s_work(host);                           // also where it failed: it waits for its end
     if (host->kind->finish && host->kind_prepared)
         host->kind->finish(&verl_host_first_seat(host)->stage);
     atomic_store(&host->ended, true);

@@ -72,8 +72,10 @@ s_open_log(const verl_node_t *self, const verl_instance_t *instance, char *path,
 }
 
 // The environment of an actor: of a program that is not ours too, which has no arguments of ours.
+enum { ENVIRONMENT = 7 };
+
 typedef struct environment {
-    char   texts[6][4200];
+    char   texts[ENVIRONMENT][4200];
     char **all;
 } environment_t;
 
@@ -88,17 +90,18 @@ s_describe(const verl_node_t *self, const verl_instance_t *instance, environment
     snprintf(texts[3], size, "VERL_RUN_ID=%s", self->run_id);
     snprintf(texts[4], size, "VERL_PARENT=%d", getpid());
     snprintf(texts[5], size, "VERL_RUN_DIR=%s", self->run_directory);
+    snprintf(texts[6], size, "VERL_REPLICAS=%lld", (long long) instance->replicas);
     while (environ[count])
         count++;
-    environment->all = calloc(count + 7, sizeof *environment->all);
+    environment->all = calloc(count + ENVIRONMENT + 1, sizeof *environment->all);
     if (!environment->all)
         return -1;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < ENVIRONMENT; i++)
         environment->all[i] = texts[i];
-    size_t kept = 6;
+    size_t kept = ENVIRONMENT;
     for (size_t i = 0; i < count; i++) {
         bool ours = false;
-        for (int j = 0; j < 6; j++)
+        for (int j = 0; j < ENVIRONMENT; j++)
             ours |= strncmp(environ[i], texts[j], strcspn(texts[j], "=") + 1) == 0;
         if (!ours)
             environment->all[kept++] = environ[i];
@@ -132,15 +135,16 @@ s_spawn_words(member_t *member, const char *program, char **words, char **enviro
 static int
 s_spawn(verl_node_t *self, member_t *member, int log, int node_fd)
 {
-    char label[300], replica[24], parent[24];
+    char label[300], replica[24], replicas[24], parent[24];
     const verl_instance_t *instance = &member->instance;
     environment_t environment;
     snprintf(label, sizeof label, "%s#%llu", instance->name, (unsigned long long) instance->incarnation);
     snprintf(replica, sizeof replica, "%lld", (long long) instance->replica);
+    snprintf(replicas, sizeof replicas, "%lld", (long long) instance->replicas);
     snprintf(parent, sizeof parent, "%d", getpid());
-    char *arguments[] = { (char *) "verl-actor", label, (char *) "--replica", replica, (char *) "--run-id",
-                          (char *) self->run_id, (char *) "--run-dir", (char *) self->run_directory,
-                          (char *) "--parent", parent, NULL };
+    char *arguments[] = { (char *) "verl-actor", label, (char *) "--replica", replica, (char *) "--replicas", replicas,
+                          (char *) "--run-id", (char *) self->run_id, (char *) "--run-dir",
+                          (char *) self->run_directory, (char *) "--parent", parent, NULL };
     if (s_describe(self, instance, &environment)) {
         errno = ENOMEM;
         return -1;
@@ -198,6 +202,7 @@ s_start_thread(verl_node_t *self, member_t *member, int node_fd, verl_error_t *e
 {
     member->host = (verl_host_config_t) { .actor = member->instance.name,
                                           .replica = member->instance.replica,
+                                          .replicas = member->instance.replicas,
                                           .incarnation = member->instance.incarnation, .run_id = self->run_id,
                                           .run_directory = self->run_directory, .node_fd = node_fd,
                                           .zmq = self->zmq };

@@ -76,12 +76,15 @@ s_is_ours(const char *address)
     return strncmp(address, prefix, (size_t) length) == 0;
 }
 
+// Takes the follower. 1: it cannot be.
 static int
 s_add(verl_tap_t *tap, follower_t *follower, verl_error_t *error)
 {
     inside_t *inside = tap->inside;
-    if (verl_tap_start(tap, error))
-        return -1;
+    if (verl_tap_start(tap, error)) {
+        verl_follower_free(follower);
+        return 1;
+    }
     int count = 0, staying = 0;
     pthread_mutex_lock(&inside->lock);
     bool known = s_find(inside, follower->id);
@@ -99,15 +102,20 @@ s_add(verl_tap_t *tap, follower_t *follower, verl_error_t *error)
     verl_tap_wake(inside);
     if (follower)
         verl_follower_free(follower);
-    return known || !follower ? 0 : verl_error_set(error, "an actor has at most %d followers", VERL_TAP_FOLLOWERS);
+    if (known || !follower)
+        return 0;
+    verl_error_set(error, "an actor has at most %d followers", VERL_TAP_FOLLOWERS);
+    return 1;
 }
 
 static int
 s_trace(verl_tap_t *tap, verl_reader_t *rest, verl_error_t *error)
 {
     follower_t *follower = calloc(1, sizeof *follower);
-    if (!follower)
-        return verl_error_set(error, "out of memory");
+    if (!follower) {
+        verl_error_set(error, "out of memory");
+        return 1;
+    }
     if (verl_read_int(rest, &follower->id) ||
         verl_read_cstr(rest, follower->address, sizeof follower->address) || !s_is_ours(follower->address)) {
         verl_error_set(error, "an order to trace does not name a socket of this user on this host");

@@ -35,8 +35,9 @@ verl_tap_t *verl_tap_new(void *zmq, const char *label, verl_error_t *error);
 void verl_tap_destroy(verl_tap_t **tap_p);
 
 // The orders of the director: "trace" [id, address, filter] and "untrace" [id]; rest: what stands behind the word.
-// Returns 0, also for a trace that is there already or an untrace of none; -1 with a reason: malformed, an address that
-// is not a socket of this user on this host, or too many. Never blocks.
+// Returns 0, also for a trace that is there already or an untrace of none; -1 with a reason: malformed, or an address that
+// is not a socket of this user on this host; 1 with a reason: it is right and cannot be done, since there are too many or
+// no thread or memory can be had. Never blocks.
 int verl_tap_order(verl_tap_t *tap, const char *word, verl_reader_t *rest, verl_error_t *error);
 
 // Does anybody follow? To be asked before an event is put together. NULL: no.

@@ -24,6 +24,7 @@ typedef enum verl_message_type {
 // Edges of the plan are numbered from 0. Two channels are there beside them.
 #define VERL_EDGE_REPORT  (-1)              // actor -> director
 #define VERL_EDGE_CONTROL (-2)              // director -> actor
+#define VERL_CONTROL_WINDOW 4096            // of these two
 
 typedef struct verl_message {
     int64_t     type;
