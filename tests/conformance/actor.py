@@ -34,6 +34,13 @@ def make(batch, stage):
     return _work(batch, stage, stage.options.rows)
 
 
+@verl.stage(needs=["id"], gives=["payload:u8[n,8]"], options=OPTIONS, weights=True)
+def learn(batch, stage):
+    """Gives the version that it works with, and what that holds."""
+    known = int(stage.weights["w"][0, -1]) if stage.weights is not None else 0
+    return {"payload": numpy.tile(numpy.array([stage.version, known] + 6 * [0], numpy.uint8), (batch.rows, 1))}
+
+
 if os.environ.get("CONFORMANCE_STATE"):
     @verl.snapshot
     def save(directory):

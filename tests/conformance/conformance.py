@@ -414,7 +414,9 @@ def answers_a_ping_while_it_computes(bench):
     begin = time.monotonic()
     state = alive(bench)
     check(time.monotonic() - begin < 1.0, "a ping was answered only when the handler was over")
-    check(len(state) == 7 and state[:2] == [1, 0], f"a pong says [1, 0, …] while batch 0 is handled: {state}")
+    check(len(state) in (7, 8) and state[:2] == [1, 0], f"a pong says [1, 0, …] while batch 0 is handled: {state}")
+    for seat in state[7] if len(state) == 8 else []:
+        check(len(seat) == 4 and 0 <= seat[2] <= 5 and seat[3] >= -1, f"a stage is [revision, stage, state, credit]: {seat}")
     check(state[2] > 100_000_000 and state[4] is True and state[5] == 1 and state[6] in (False, 0),
           f"and how long, that it is prepared, the revision, and that it is not paused: {state}")
     line.wait(1)
@@ -664,6 +666,106 @@ def gives_up_a_handler_when_it_is_told_to_stop(bench):
     bench.until(lambda: bench.process.poll() is not None, "its end", 10)
     check(time.monotonic() - begin < 5, "a handler that sleeps was waited for")
     check(bench.process.returncode == 0, f"it ended with {bench.process.returncode}: {bench.tail()}")
+
+
+class Learner(Line):
+    """A line whose stage works with the weights that a third peer publishes, `staleness` updates behind."""
+
+    WRITER = 30
+
+    def __init__(self, bench, staleness, revision=1):
+        self.staleness = staleness
+        super().__init__(bench, revision=revision)
+        self.peers.append([self.WRITER, "policy", 0])
+        self.writer = bench.parties.get(self.WRITER) or bench.party(self.WRITER)
+
+    def stage_options(self, **more):
+        return {"function": "learn"}
+
+    def make(self, revision, size, **more):
+        table = super().make(revision, size, **more)
+        writer = table.stage("update", table.actor("policy"), rows_of=0)
+        self.versions = table.number(table.weights(writer, 1, self.staleness))
+        return table
+
+    def publish(self, update, value, columns=4096):
+        """A version in shared memory, whose last number is the value."""
+        data = struct.pack(f"<{columns}f", *([0.0] * (columns - 1) + [value]))
+        slab = self.bench.node.make(data)
+        self.writer.send(self.it, self.versions, self.table.revision, update,
+                         body(1, [column("w", "f32", columns, 1, [slab, 0, len(data)])]))
+
+    @property
+    def channel(self):
+        return self.writer.channel(self.it, self.versions)
+
+    def known(self):
+        """(version, value) of each batch that went out."""
+        return [tuple(unpack(message.body)[4][0][5][:2]) for message in self.outlet.inbox]
+
+
+@rule
+def works_with_the_version_that_a_batch_asks_for(bench):
+    if bench.kind == "host":
+        return  # its kind without a model takes no weights
+    line = Learner(bench, 2).up()
+    line.publish(1, 11)
+    for batch in range(5):
+        line.feed(batch)
+    line.wait(3)
+    bench.quiet(0.4)
+    check(line.known() == 3 * [(0, 0)], f"batches of before the first update went out with {line.known()}")
+    line.publish(0, 10)
+    line.wait(5)
+    check(line.known()[3:] == [(1, 10), (2, 11)], f"then they went out with {line.known()[3:]}")
+    done = bench.hear("done", 5)
+    check([report[6] for report in done[:5]] == [0, 0, 0, 1, 2], f"reports say versions {[one[6] for one in done]}")
+
+
+@rule
+def works_with_the_weights_at_the_cut_where_a_version_lies_before_it(bench):
+    if bench.kind == "host":
+        return
+    line = Learner(bench, 2).up(cut=7)
+    line.feed(7)
+    line.feed(8)
+    bench.quiet(0.4)
+    check(not line.outlet.got, "a batch went out without its weights")
+    line.publish(6, 16)
+    line.wait(2)
+    check(line.known() == 2 * [(7, 16)], f"batches behind the cut went out with {line.known()}")
+
+
+@rule
+def is_done_with_a_version_when_the_next_is_taken_and_its_batches_are_done(bench):
+    if bench.kind == "host":
+        return
+    line = Learner(bench, 0)
+    line.sink.auto = False
+    line.up()
+    for update in range(2):
+        line.publish(update, update + 1)
+    for batch in range(3):
+        line.feed(batch)
+    line.wait(3)
+    bench.until(lambda: line.channel.status and line.channel.status[0] == 2, "a status for two versions")
+    bench.quiet(0.4)
+    check(line.channel.status[2] == 0, "it is done with a version of a batch that its reader is not done with")
+    line.sink.status(line.it, line.out)
+    bench.until(lambda: line.channel.status[2] == 1, "done with the version that is used no more")
+    bench.quiet(0.4)
+    check(line.channel.status[2] == 1, "it is done with the version in use")
+
+
+@rule
+def refuses_a_version_without_weights(bench):
+    if bench.kind == "host":
+        return
+    line = Learner(bench, 1).up()
+    line.writer.send(line.it, line.versions, 1, 0, b"")
+    failed = bench.hear("failed")[0]
+    check("update" in failed[3] and "weights" in failed[3], f"an empty version is reported as {failed}")
+    alive(bench)
 
 
 def _stateful(bench):

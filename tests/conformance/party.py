@@ -408,6 +408,12 @@ class Table:
         self.edges.append([maker, reader, False, 0, with_map, list(columns)])
         return len(self.edges) - 1
 
+    def weights(self, maker, reader, staleness):
+        """An edge that brings published versions to a stage that was added before."""
+        self.edges.append([maker, reader, True, staleness, False, []])
+        self.stages[reader][16] = len(self.edges) - 1
+        return len(self.edges) - 1
+
     def encode(self):
         return pack([1, self.revision, "conformance", "/tmp/conformance.toml", self.steps, 7, self.max_in_flight,
                      self.max_bytes, 0, 1, 60.0, self.actors, self.stages, self.edges])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from typing import Any, Callable, Deque, Dict, Optional, Set
+from typing import Any, Callable, Deque, Dict, List, Optional, Set
 
 import zmq
 
@@ -26,7 +26,7 @@ COMPANY_NS = MS  # what is made waits so long for company while more is ready
 IDLE_MS = 500  # longest sleep of the mailbox thread
 RESEND_NS = 2000 * MS
 RESEND_MAX_NS = 10000 * MS
-FRAMES_A_STEP = 256
+FRAMES_A_STEP, FRAMES_A_LOCK = 256, 32
 NOBLOCK = int(zmq.NOBLOCK)
 
 
@@ -174,12 +174,13 @@ class Peer:
 
 
 class Endpoint:
-    """handlers: message(inbound, message), done(tag), pong_body() and malformed(text); all called under the lock."""
+    """handlers: message(inbound, message), done(tag), pong_body(), malformed(text), and heard() behind several of these;
+    all called under the lock."""
 
     def __init__(self, run_id: str, incarnation: int, lock: "threading.RLock",
                  on_message: Callable[[Inbound, Message], None], on_done: Callable[[Any], None],
                  pong_body: Callable[[], bytes], on_malformed: Callable[[str], None],
-                 on_sent: Callable[[Message], None]) -> None:
+                 on_sent: Callable[[Message], None], on_heard: Callable[[], None]) -> None:
         self.run_id = run_id
         self.incarnation = incarnation
         self.lock = lock
@@ -188,6 +189,7 @@ class Endpoint:
         self.pong_body = pong_body
         self.on_malformed = on_malformed
         self.on_sent = on_sent  # a status or a pong: for those who follow
+        self.on_heard = on_heard
         self.peers: Dict[int, Peer] = {}
         self.untold_since = 0  # when something began to be untold; 0: nothing is
         self.unsent_since = 0  # when the oldest message was made that is not handed to its socket; 0: none
@@ -336,25 +338,37 @@ class Endpoint:
                                         self.pong_body()))
                 peer.flush()
 
-    def _receive(self) -> int:
-        frames, router = 0, self.router
-        while frames < FRAMES_A_STEP:
+    def _take(self) -> List[bytes]:
+        """The frames that are there, so many at most: then others want the lock too."""
+        frames: List[bytes] = []
+        router = self.router
+        while len(frames) < FRAMES_A_LOCK:
             try:
                 router.recv(NOBLOCK)  # the sender's routing id
             except zmq.Again:
                 break
-            frame, more = router.recv(NOBLOCK), router.getsockopt(zmq.RCVMORE)
-            while router.getsockopt(zmq.RCVMORE):
-                router.recv(NOBLOCK)
-            frames += 1
-            if more:
-                continue  # a message of ours is one frame
-            with self.lock:
-                try:
-                    self._on_frame(frame)
-                except Malformed as error:
-                    self.on_malformed(str(error))
+            frame = router.recv(NOBLOCK)
+            if router.getsockopt(zmq.RCVMORE):  # a message of ours is one frame
+                frame = b""
+                while router.getsockopt(zmq.RCVMORE):
+                    router.recv(NOBLOCK)
+            frames.append(frame)
         return frames
+
+    def _receive(self) -> int:
+        count, frames = 0, self._take()
+        while frames:
+            count += len(frames)
+            with self.lock:
+                for frame in frames:
+                    try:
+                        self._on_frame(frame)
+                    except Malformed as error:
+                        self.on_malformed(str(error))
+                self.on_heard()
+            full = len(frames) == FRAMES_A_LOCK and count < FRAMES_A_STEP
+            frames = self._take() if full else []
+        return count
 
     def _resend(self, now: int) -> int:
         """Sends again what stayed unanswered. Returns the milliseconds until the next time."""
@@ -382,7 +396,7 @@ class Endpoint:
             if self.untold_since and now - self.untold_since >= LAZY_NS:
                 self.acknowledge()
                 self.flush()
-            wait = 0 if frames == FRAMES_A_STEP else self._resend(now)
+            wait = 0 if frames >= FRAMES_A_STEP else self._resend(now)
             if self.unsent_since and now - self.unsent_since >= COMPANY_NS:
                 self.flush()
             if self.untold_since or self.unsent_since:

@@ -47,7 +47,7 @@ class Host:
         self.changed = threading.Condition(self.lock)
         self.arena = Arena(descriptor)
         self.endpoint = Endpoint(run_id, incarnation, self.lock, self.on_message, self.on_done, self.pong_body,
-                                 self.on_malformed, self.on_sent)
+                                 self.on_malformed, self.on_sent, self.on_heard)
         self.tap = Tap(self.endpoint.context, f"{actor}#{incarnation}")
         self.tap.labels[incarnation] = self.tap.label
         self.worlds: List[World] = []  # by rising revision
@@ -114,15 +114,16 @@ class Host:
             obey(self, message)
         else:
             inbound.tag.receive(inbound, message, self.arena)
-        self.account()
-        if self.running is None:
-            self.changed.notify()
 
     def on_done(self, tag: Any) -> None:
         if tag is not None:
             tag.release()
-            if self.running is None:
-                self.changed.notify()
+
+    def on_heard(self) -> None:
+        """Something came, or several things: is a stage ready now?"""
+        self.account()
+        if self.running is None:
+            self.changed.notify()
 
     def on_malformed(self, text: str) -> None:
         self.say(["failed", -1, -1, clip(text)], self.worlds[-1].revision if self.worlds else 0, -1, True)

@@ -271,4 +271,6 @@ class Plan:
     def replica(self, stage: int, k: int) -> int:
         """The replica of a stage's actor that works on batch k: batches are dealt in turn."""
         it = self.stages[stage]
+        if self.actors[it.actor].replicas == 1:
+            return 0
         return it.span.ordinal(self.steps, k) % self.actors[it.actor].replicas

@@ -128,8 +128,10 @@ class Seat:
         self.since = now
         self.state = BUSY if self is running else self.judge()
 
-    def book_moves(self) -> None:
-        """What of the time of a run went into moving bytes."""
+    def book_run(self, now: int) -> None:
+        """The run that ends now, and what of it went into moving bytes."""
+        self.spent[self.state] += now - self.since
+        self.since = now
         moved = min(self.moved, self.spent[BUSY])
         self.spent[BUSY] -= moved
         self.spent[MOVE] += moved

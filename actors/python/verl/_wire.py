@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Iterator, List, NamedTuple
 
@@ -14,6 +15,7 @@ REPORT, CONTROL = -1, -2  # the edges beside those of plans
 DIRECTOR = 1  # its incarnation
 FIELDS = 12  # of a message, the body included
 REVISION_SHIFT = 20  # an edge's number: revision << 20 | index in that revision's plan
+_TYPES = (FIELDS - 1) * [int] + [bytes]
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
 
 now_ns = time.monotonic_ns
@@ -37,8 +39,18 @@ class Message(NamedTuple):
     body: bytes
 
 
+class _Packer(threading.local):
+    """One for each thread: it is made once, and keeps its buffer."""
+
+    def __init__(self) -> None:
+        self.pack = msgpack.Packer(use_bin_type=True).pack
+
+
+_packer = _Packer()
+
+
 def pack(value: Any) -> bytes:
-    return bytes(msgpack.packb(value, use_bin_type=True))
+    return bytes(_packer.pack(value))
 
 
 def unpack(data: bytes, what: str) -> Any:
@@ -52,7 +64,7 @@ def unpack(data: bytes, what: str) -> Any:
 
 
 def write(message: Message) -> bytes:
-    return bytes(msgpack.packb((PROTOCOL,) + tuple(message), use_bin_type=True))
+    return bytes(_packer.pack((PROTOCOL, *message)))
 
 
 def is_int(value: Any, least: int = _INT_MIN, most: int = _INT_MAX) -> bool:
@@ -64,11 +76,8 @@ def _check(fields: Any) -> Message:
         raise Malformed("a frame does not begin with a message")
     if fields[0] != PROTOCOL:
         raise Malformed(f"a message of protocol {fields[0]} came; this party speaks protocol {PROTOCOL}")
-    if len(fields) != FIELDS or type(fields[11]) is not bytes:
+    if list(map(type, fields)) != _TYPES:
         raise Malformed("a message is malformed")
-    for value in fields[1:11]:
-        if type(value) is not int:
-            raise Malformed("a message is malformed")
     message = Message(*fields[1:])
     if min(message[2:5]) < 0 or max(message[5:10]) > _INT_MAX or message.edge > _INT_MAX:
         raise Malformed("a message is malformed")

@@ -31,7 +31,7 @@ class Worker:
         self.host = host
         self.endpoint = host.endpoint
         self.task, self.task_batch, self.task_since = NONE, -1, 0
-        self.last_run = 0  # ns that it took
+        self.last_run = 0  # ns in the last handler
         self.idle_since = 0
 
     # what is next; under the lock
@@ -203,8 +203,7 @@ class Worker:
         assert ack is not None
         seat.finish_units(ack)
         host.running = None
-        host.account()
-        seat.book_moves()
+        seat.book_run(now_ns())
         seat.next, seat.part, seat.made_rows, seat.ack = seat.after(batch), 0, 0, None
         metrics = [list(metric) for metric in seat.stage.reports()]
         spent = seat.spent + [seat.bytes_out, 0, seat.bytes_unseen]
@@ -255,7 +254,7 @@ class Worker:
             seat.part += 1
             host.running = None
         self.idle_since = now_ns()
-        self.last_run = self.idle_since - begin
+        self.last_run = view.handled
         self.endpoint.note_unsent(self.idle_since)
 
     def work(self) -> None:

@@ -1,5 +1,5 @@
-"""versions.py RUN STALENESS STEPS: were the batches of programs/weights.py worked with the versions that their numbers ask
-for, and with what the writer had then? The checkpoints of the run, one a step, say what that was."""
+"""versions.py RUN STALENESS STEPS: were the batches of programs/weights.py worked with the versions that their numbers
+ask for, and with what the writer had then? The checkpoints of the run, one a step, say what that was."""
 
 import json
 import struct
@@ -30,7 +30,8 @@ def main(run, staleness, steps):
         version = max(line["batch"] - staleness, 0)
         assert line["version"] == version, f"batch {line['batch']} was worked with version {line['version']}"
         if version not in seen:
-            seen[version] = digest(f"{run}/checkpoints/step-{version}/policy/model/model.safetensors") if version else (0, 0)
+            path = f"{run}/checkpoints/step-{version}/policy/model/model.safetensors"
+            seen[version] = digest(path) if version else (0, 0)
         assert (line["sum"], line["xor"]) == seen[version], f"version {version} is not what the writer had"
     assert len(set(seen.values())) == steps - staleness, "the weights did not change"
 
