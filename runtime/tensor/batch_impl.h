@@ -4,9 +4,7 @@
 #ifndef VERL_TENSOR_BATCH_IMPL_H
 #define VERL_TENSOR_BATCH_IMPL_H
 #include <stdatomic.h>
-#include "runtime/tensor/batch.h"
-
-#define VERL_ROWS_MAX INT32_MAX             // maps are i32
+#include "runtime/tensor/packed.h"
 
 typedef enum verl_owner {
     VERL_OWNER_NONE,                        // borrowed, or handed over
