@@ -83,7 +83,7 @@ s_open_in(edge_in_t *edge, verl_inbound_t **inbound_p, uint64_t incarnation, ver
     if (s_connect(host, incarnation, error))
         return -1;
     *inbound_p = verl_inbound_open(host->endpoint, incarnation, verl_edge_number(world, edge->edge),
-                                   verl_host_window(world->plan), edge);
+                                   verl_plan_window(world->plan), edge);
     return *inbound_p ? 0 : verl_error_set(error, "out of memory");
 }
 
@@ -114,7 +114,7 @@ s_open_out(edge_out_t *edge, world_t *world, int64_t replica, uint64_t incarnati
         if (s_connect(host, incarnation, error))
             return -1;
         channel = verl_outbound_open(host->endpoint, incarnation, verl_edge_number(world, edge->edge),
-                                     verl_host_window(world->plan));
+                                     verl_plan_window(world->plan));
         if (!channel)
             return verl_error_set(error, "out of memory");
     }

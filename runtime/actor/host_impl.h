@@ -200,7 +200,6 @@ world_t *verl_host_world(host_t *host, int64_t revision);           // M; NULL: 
 seat_t  *verl_host_first_seat(host_t *host);                        // W; of the newest revision: for what is the actor's
 int      verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error);   // "begin"
 void     verl_world_free(world_t *world);
-int64_t  verl_host_window(const verl_plan_t *plan);
 
 // channels.c, M
 int         verl_host_take_peers(world_t *world, verl_reader_t *reader, verl_error_t *error);

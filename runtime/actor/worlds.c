@@ -7,17 +7,6 @@
 #include "runtime/actor/host_impl.h"
 #include "runtime/base/clock.h"
 
-int64_t
-verl_host_window(const verl_plan_t *plan)
-{
-    int64_t parts = 1;
-    for (int i = 0; i < plan->stages_count; i++)
-        if (plan->stages[i].parts > parts)
-            parts = plan->stages[i].parts;
-    int64_t window = (plan->max_in_flight + 1) * parts;
-    return window < 64 ? 64 : window;
-}
-
 static int
 s_find_actor(world_t *world, verl_error_t *error)
 {

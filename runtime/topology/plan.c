@@ -130,3 +130,14 @@ verl_plan_last(const verl_plan_t *plan)
             return plan->steps;
     return plan->steps - 1;
 }
+
+int64_t
+verl_plan_window(const verl_plan_t *plan)
+{
+    int64_t parts = 1;
+    for (int i = 0; i < plan->stages_count; i++)
+        if (plan->stages[i].parts > parts)
+            parts = plan->stages[i].parts;
+    int64_t window = (plan->max_in_flight + 1) * parts;
+    return window < 64 ? 64 : window;
+}

@@ -137,6 +137,8 @@ int64_t verl_plan_replica(const verl_plan_t *plan, int stage, int64_t k);
 int64_t verl_plan_version(const verl_plan_t *plan, int writer, int64_t staleness, int64_t k);
 // The last batch id of the run: steps, where any stage works on the closing batch, else steps - 1.
 int64_t verl_plan_last(const verl_plan_t *plan);
+// Messages that a receiver lets come over an edge before it takes the first: more than the run allows to be alive.
+int64_t verl_plan_window(const verl_plan_t *plan);
 
 // Fills a struct from a table of options and values, with defaults for what is absent. Strings are borrowed from the
 // values and, for defaults, from the option table; verl_options_done frees the lists that it made.
