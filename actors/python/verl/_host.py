@@ -23,7 +23,7 @@ from ._orders import obey
 from ._program import Program
 from ._saves import Saves
 from ._seat import Seat
-from ._tap import KINDS, TRACE_REPORT, Tap
+from ._tap import KINDS, TRACE_REPORT, Tap, label_of
 from ._units import EdgeOut
 from ._wire import DATA, Message, now_ns, pack
 from ._worker import NONE, Worker
@@ -48,7 +48,8 @@ class Host:
         self.arena = Arena(descriptor)
         self.endpoint = Endpoint(run_id, incarnation, self.lock, self.on_message, self.on_done, self.pong_body,
                                  self.on_malformed, self.on_sent, self.on_heard)
-        self.tap = Tap(self.endpoint.context, f"{actor}#{incarnation}")
+        replicas = int(os.environ.get("VERL_REPLICAS", "1"))
+        self.tap = Tap(self.endpoint.context, label_of(actor, replica, replicas, incarnation))
         self.tap.labels[incarnation] = self.tap.label
         self.worlds: List[World] = []  # by rising revision
         self.stopping = self.failed = self.paused = self.prepared = self.ended = False

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 
 from ._errors import clip
 from ._plan import Plan
+from ._tap import label_of
 from ._wire import DIRECTOR, Malformed, Message, is_int, unpack
 from ._world import World
 
@@ -37,13 +38,15 @@ def _table(host: "Host", _revision: int, items: List[Any]) -> None:
 
 def _peers(host: "Host", revision: int, items: List[Any]) -> None:
     peers: Dict[Tuple[str, int], int] = {}
+    world = _world(host, revision, "peers")
+    replicas = {actor.name: actor.replicas for actor in world.plan.actors}
     for item in _item(items, 0, list, "peers"):
         if type(item) is not list or len(item) != 3 or not is_int(item[0], 1) or type(item[1]) is not str \
                 or not is_int(item[2], 0):
             raise Malformed("a list of peers is malformed")
         peers[(item[1], item[2])] = item[0]
-        host.tap.labels.setdefault(item[0], f"{item[1]}#{item[0]}")
-    _world(host, revision, "peers").wire(peers)
+        host.tap.labels.setdefault(item[0], label_of(item[1], item[2], replicas.get(item[1], 1), item[0]))
+    world.wire(peers)
     _part(host)
     host.endpoint.acknowledge()
     host.endpoint.flush()
@@ -96,7 +99,9 @@ def _drop(host: "Host", revision: int, _items: List[Any]) -> None:
 
 
 def _trace(host: "Host", _revision: int, items: List[Any]) -> None:
-    host.tap.trace(items)
+    cannot = host.tap.trace(items)
+    if cannot:  # who follows the messages is no concern of the run
+        host.say(["log", host.actor, f"the messages of {host.tap.label} cannot be followed: {cannot}"], 0, -1, True)
 
 
 def _untrace(host: "Host", _revision: int, items: List[Any]) -> None:

@@ -28,9 +28,16 @@ NOBODY, SOME, WHOLE = 0, 1, 2  # values of columns that travel: none, the first 
 MS = 1_000_000
 
 
+def label_of(actor: str, replica: int, replicas: int, incarnation: int) -> str:
+    """Who is who in a trace."""
+    return f"{actor}.{replica}#{incarnation}" if replicas > 1 else f"{actor}#{incarnation}"
+
+
 def _is_actor(name: str, label: Optional[str]) -> bool:
-    """Is it what "actor.replica#incarnation" begins with, up to one of its marks?"""
-    return label is not None and re.match(re.escape(name) + r"(\.[0-9]+)?(#|$)", label) is not None
+    """Is it what "actor.replica#incarnation" begins with, up to one of its marks, or all of it but the replica?"""
+    actor, mark, incarnation = name.partition("#")
+    end = f"#{re.escape(incarnation)}$" if mark else "(#|$)"
+    return label is not None and re.match(re.escape(actor) + r"(\.[0-9]+)?" + end, label) is not None
 
 
 class Filter:
@@ -149,17 +156,18 @@ class Tap:
         self.followers: List[Follower] = []
         self.calm = True  # the mailbox thread sleeps until something wakes it
 
-    def trace(self, items: List[Any]) -> None:
-        """The order ["trace", id, address, filter]."""
+    def trace(self, items: List[Any]) -> Optional[str]:
+        """The order ["trace", id, address, filter]. Returns why it cannot be done, where it is right and cannot."""
         if len(items) < 3 or not is_int(items[0]) or type(items[1]) is not str or len(items[1]) > 107 \
                 or not items[1].startswith(f"ipc://@verl-{os.getuid()}-"):
             raise Malformed("an order to trace does not name a socket of this user on this host")
         follower = Follower(items[0], items[1], Filter(items[2]))
         if any(other.number == follower.number and not other.ending for other in self.followers):
-            return
-        if len(self.followers) >= FOLLOWERS_MAX:
-            raise Malformed(f"an actor has at most {FOLLOWERS_MAX} followers")
+            return None
+        if sum(not other.ending for other in self.followers) >= FOLLOWERS_MAX:
+            return f"an actor has at most {FOLLOWERS_MAX} followers"
         self.followers.append(follower)
+        return None
 
     def untrace(self, items: List[Any]) -> None:
         if not items or not is_int(items[0]):
