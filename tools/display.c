@@ -36,18 +36,6 @@ s_moves_cursor(FILE *out)
     return isatty(fileno(out)) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-static bool
-s_unicode(void)
-{
-    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = s_env(names[i]);
-        if (value)
-            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
-    }
-    return false;
-}
-
 static int
 s_env_number(const char *name, int least, int most)
 {
@@ -104,7 +92,7 @@ verl_display_new(const verl_plan_t *plan, int mode, FILE *out)
     self->plan = plan;
     self->out = out;
     self->mode = mode != VERL_DISPLAY_AUTO ? mode : s_moves_cursor(out) ? VERL_DISPLAY_TERMINAL : VERL_DISPLAY_PLAIN;
-    self->unicode = s_unicode();
+    self->unicode = verl_text_unicode();
     self->colour = s_moves_cursor(out) && !s_env("NO_COLOR");
     verl_story_init(&self->story, plan);
     if (self->mode == VERL_DISPLAY_JSON)

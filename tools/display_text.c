@@ -4,7 +4,21 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <utf8proc.h>
+
+bool
+verl_text_unicode(void)
+{
+    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value && *value)
+            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
 
 void
 verl_display_text_add(verl_buffer_t *buffer, const char *text)
@@ -52,11 +66,11 @@ s_escaped(char kind, unsigned value)
 
 // Takes one character off the front of a text that is not empty.
 static s_glyph_t
-s_next(const char **text)
+s_next(const char **text, const char *end)
 {
     const uint8_t *at = (const uint8_t *) *text;
     int32_t c = -1;
-    utf8proc_ssize_t bytes = utf8proc_iterate(at, (utf8proc_ssize_t) strnlen(*text, 4), &c);
+    utf8proc_ssize_t bytes = utf8proc_iterate(at, end - *text < 4 ? end - *text : 4, &c);
     if (bytes <= 0 || c < 0) {
         ++*text;
         return s_escaped('x', *at);
@@ -77,19 +91,27 @@ s_next(const char **text)
 int
 verl_text_width(const char *text)
 {
+    const char *end = text + strlen(text);
     int width = 0;
-    while (*text)
-        width += s_next(&text).width;
+    while (text < end)
+        width += s_next(&text, end).width;
     return width;
 }
 
 int
 verl_text_shown(verl_buffer_t *buffer, const char *text, int columns, bool unicode)
 {
+    return verl_text_shown_bytes(buffer, text, strlen(text), columns, unicode);
+}
+
+int
+verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int columns, bool unicode)
+{
+    const char *end = text + size;
     int width = 0, kept = 0;
     size_t keep = buffer->size;             // up to where it may be cut so that the mark still fits
-    while (*text) {
-        s_glyph_t glyph = s_next(&text);
+    while (text < end) {
+        s_glyph_t glyph = s_next(&text, end);
         if (width + glyph.width > columns) {
             buffer->size = keep;
             if (columns > 0)

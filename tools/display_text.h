@@ -9,12 +9,17 @@
 void verl_display_text_add(verl_buffer_t *buffer, const char *text);
 void verl_text_format(verl_buffer_t *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+// Whether the locale (LC_ALL, LC_CTYPE, LANG: the first that is not empty) has UTF-8.
+bool verl_text_unicode(void);
+
 // Columns that a text takes on a terminal; a text that is not UTF-8 counts a column a wrong byte.
 int verl_text_width(const char *text);
 
 // Any text on one line: control characters, characters that turn the direction of writing, and bytes that are not UTF-8
 // are written out (\n, \t, \x1b, \u202e). At most `columns` wide; a longer one ends with … (or ~). Returns the width.
 int verl_text_shown(verl_buffer_t *buffer, const char *text, int columns, bool unicode);
+// The same of so many bytes, which may hold zeroes.
+int verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int columns, bool unicode);
 
 // The text, and blanks up to `columns`, behind it or (right) before it. Too long a text is shortened.
 void verl_text_cell(verl_buffer_t *buffer, const char *text, int columns, bool right, bool unicode);

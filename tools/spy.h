@@ -1,4 +1,4 @@
-// spy.h: what the subcommands of verl-spy share: the options that all of them take, and who they are.
+// spy.h: what the subcommands of verl-spy share: the options that most of them take, and who they are.
 //
 // A subcommand gets its own words (argv[0] is its name, for messages), with the common options already taken out. It
 // writes to stdout what was asked for, to stderr what went wrong, and returns the exit code of the program: 0 done,
@@ -16,9 +16,17 @@ typedef struct verl_spy_options {
 
 typedef int (*verl_spy_function_t)(int argc, char **argv, const verl_spy_options_t *options);
 
+// Common options that a command may not know; the others all know. What it does not know is refused for it.
+enum {
+    VERL_SPY_TAKES_RUN = 1,
+    VERL_SPY_TAKES_JSON = 2,
+    VERL_SPY_TAKES_TIMEOUT = 4,
+};
+
 typedef struct verl_spy_command {
     const char         *word;               // on the command line
     verl_spy_function_t run;
+    int                 takes;              // VERL_SPY_TAKES_…
     const char         *arguments;          // behind the word, as the usage shows them; "" where there are none
     const char         *about;              // one sentence without a full stop
 } verl_spy_command_t;
@@ -39,4 +47,10 @@ const char *verl_spy_value(int count, char **words, int *at, const char *name, b
 
 // Says on stderr "NAME: SENTENCE" and where to read more. Returns 2.
 int verl_spy_usage(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// The end of what a command wrote to stdout: hands it on. Returns 0, or 1 where it could not be written. That is said on
+// stderr, once a program.
+int verl_spy_written(const char *name);
+// Says on stderr that memory is short. Returns 1.
+int verl_spy_no_memory(const char *name);
 #endif

@@ -20,7 +20,7 @@ s_help(void)
            "Shows where batch N of a live run stands: when each stage worked on it, what each of the others waits for. "
            "A batch\n"
            "that is done is shown as long as it is one of the last 64.\n");
-    return fflush(stdout) || ferror(stdout);
+    return verl_spy_written(NAME);
 }
 
 // --- for people ---------------------------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ s_print(const json_t *answer)
     const json_t *way = json_object_get(answer, "way");
     const char *state = verl_spy_text(answer, "state");
     verl_text_format(&text, "batch %.0f of ", verl_spy_number(answer, "batch"));
-    verl_text_shown(&text, verl_spy_text(answer, "run"), 60, verl_spy_unicode());
+    verl_text_shown(&text, verl_spy_text(answer, "run"), 60, verl_text_unicode());
     if (strcmp(state, "no permit") == 0)
         verl_text_format(&text, " has no permit yet: %s\n", verl_spy_text(answer, "why"));
     else if (strcmp(state, "done") == 0)
@@ -105,7 +105,7 @@ s_print(const json_t *answer)
                          verl_spy_number(way, "seconds"));
     else
         verl_text_format(&text, ": under way for %.3f s\n", verl_spy_number(way, "seconds"));
-    s_stages(&text, answer, verl_spy_unicode());
+    s_stages(&text, answer, verl_text_unicode());
     return verl_spy_print(&text);
 }
 

@@ -4,7 +4,6 @@
 #include <string.h>
 #include "runtime/base/clock.h"
 #include "tools/spy.h"
-#include "tools/spy_assert.h"
 #include "tools/spy_follow_facts.h"
 #include "tools/spy_follow_names.h"
 #include "tools/spy_follow_options.h"
@@ -17,8 +16,6 @@ typedef struct follow {
     const verl_spy_options_t *options;
     verl_filter_t             filter;
     uint64_t                  count;        // -n; 0: all
-    const char               *text;         // of the assertion
-    verl_spy_assert_t        *assertion;
     verl_spy_view_t           view;
     verl_spy_tally_t          tally;
     bool                      broken;       // stdout takes no more
@@ -33,45 +30,33 @@ s_help(void)
         "\n"
         "Shows the messages of a live run as they are sent: seconds, kind, sender → receiver, stage → reader, batch,\n"
         "bytes, and what is in it. What this program cannot take in time is dropped from its copy only, and counted.\n"
-        "\n%s"
-        "  -n COUNT        end after so many\n"
+        "\n%s%s"
         "  --assert EXPR   exit code 1 where it does not hold at the end\n"
         "\n%s",
-        verl_spy_filter_help, verl_spy_assert_help());
-    return fflush(stdout) || ferror(stdout);
+        verl_spy_filter_help, verl_spy_count_help, verl_spy_assert_help());
+    return verl_spy_written(NAME);
 }
 
 // Returns -1 to go on, else the exit code.
 static int
 s_parse(int argc, char **argv, follow_t *follow)
 {
-    verl_error_t error = { "" };
     for (int i = 1; i < argc; i++) {
-        bool missing = false;
-        const char *value, *word = argv[i];
+        const char *word = argv[i];
         int taken = verl_spy_filter_option(NAME, argc, argv, &i, &follow->filter);
+        if (!taken)
+            taken = verl_spy_count_option(NAME, argc, argv, &i, &follow->count);
+        if (!taken)
+            taken = verl_spy_tally_option(&follow->tally, NAME, argc, argv, &i);
         if (taken < 0)
             return 2;
-        if (taken)
-            continue;
-        if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        if (!taken && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
             return s_help();
-        if ((value = verl_spy_value(argc, argv, &i, "-n", &missing))) {
-            int64_t count = verl_spy_whole(value, 1);
-            if (count < 0)
-                return verl_spy_usage(NAME, "-n is a whole number from 1 on, not '%s'", value);
-            follow->count = follow->filter.first = (uint64_t) count;
-        } else if ((value = verl_spy_value(argc, argv, &i, "--assert", &missing))) {
-            verl_spy_assert_destroy(&follow->assertion);
-            follow->text = value;
-            if (!(follow->assertion = verl_spy_assert_parse(value, &error)))
-                return verl_spy_usage(NAME, "%s", error.text);
-        } else {
-            return missing ? verl_spy_usage(NAME, "%s needs a value", word)
-                           : verl_spy_usage(NAME, "'%s' is not understood", word);
-        }
+        if (!taken)
+            return verl_spy_usage(NAME, "'%s' is not understood", word);
     }
-    follow->tally.assertion = follow->assertion;
+    follow->filter.first = follow->count;
+    follow->filter.stats |= verl_spy_tally_needs_stats(&follow->tally);
     return -1;
 }
 
@@ -87,49 +72,36 @@ s_on_record(void *context, const verl_trace_record_t *record)
     return !follow->count || follow->tally.shown < follow->count;
 }
 
-// Until something ends it. Returns what did.
-static verl_spy_state_t
-s_loop(follow_t *follow, verl_spy_session_t *session, verl_error_t *error)
+// What was shown is seen at once.
+static bool
+s_on_pause(void *context)
 {
-    int64_t end = follow->options->timeout > 0 ? verl_now() + (int64_t) (follow->options->timeout * 1e9) : INT64_MAX;
-    while (true) {
-        int64_t left = (end - verl_now()) / VERL_MS + 1;
-        verl_spy_state_t state =
-            verl_spy_session_step(session, left < 1000 ? (int) (left > 0 ? left : 0) : 1000, error);
-        if (fflush(stdout)) {
-            follow->broken = true;
-            return VERL_SPY_ENOUGH;
-        }
-        if (state != VERL_SPY_GOES_ON || verl_now() >= end)
-            return state;
-    }
+    follow_t *follow = context;
+    follow->broken |= fflush(stdout) != 0;
+    return !follow->broken;
 }
 
 static int
 s_close(follow_t *follow, verl_spy_session_t *session, verl_spy_state_t state)
 {
     verl_spy_totals_t totals;
-    int code = 0;
     verl_spy_session_finish(session);
     verl_spy_session_totals(session, &totals);
-    if (fflush(stdout) || ferror(stdout))
-        follow->broken = true;
+    int code = verl_spy_written(NAME);
     if (!follow->options->quiet && state == VERL_SPY_RUN_ENDED)
         fprintf(stderr, "the run is over\n");
     if (!follow->options->quiet)
         verl_spy_tally_summary(&follow->tally, &totals, "shown", stderr);
-    if (state == VERL_SPY_RUN_ENDED && follow->count)
-        code = 1;                           // before there were as many as were wanted
-    if (follow->assertion && !verl_spy_tally_holds(&follow->tally, &totals, NAME, follow->text))
-        code = 1;
-    return follow->broken ? 1 : code;
+    if (code == 0)
+        code = verl_spy_count_missed(NAME, follow->count, follow->tally.shown);
+    return verl_spy_tally_holds(&follow->tally, &totals, NAME) ? code : 1;
 }
 
 static int
 s_follow(follow_t *follow)
 {
     verl_error_t error = { "" };
-    verl_spy_listener_t listener = { .record = s_on_record, .context = follow };
+    verl_spy_listener_t listener = { .record = s_on_record, .pause = s_on_pause, .context = follow };
     verl_spy_session_t *session = verl_spy_session_open(follow->options->run, &follow->filter, &listener, &error);
     if (!session) {
         fprintf(stderr, NAME ": %s\n", error.text);
@@ -139,7 +111,7 @@ s_follow(follow_t *follow)
         fprintf(stderr, "following %s\n", verl_spy_session_directory(session));
         verl_spy_filter_remark(verl_spy_session_client(session), &follow->filter, NAME, stderr);
     }
-    verl_spy_state_t state = s_loop(follow, session, &error);
+    verl_spy_state_t state = verl_spy_session_run(session, follow->options->timeout, &error);
     int code = s_close(follow, session, state);
     if (state == VERL_SPY_FAILED) {
         fprintf(stderr, NAME ": %s\n", error.text);
@@ -154,7 +126,7 @@ verl_spy_follow(int argc, char **argv, const verl_spy_options_t *options)
 {
     follow_t *follow = calloc(1, sizeof *follow);
     if (!follow)
-        return 1;
+        return verl_spy_no_memory(NAME);
     follow->options = options;
     verl_filter_init(&follow->filter);
     int code = s_parse(argc, argv, follow);
@@ -164,7 +136,6 @@ verl_spy_follow(int argc, char **argv, const verl_spy_options_t *options)
     if (code < 0)
         code = s_follow(follow);
     verl_spy_tally_done(&follow->tally);
-    verl_spy_assert_destroy(&follow->assertion);
     free(follow);
     return code;
 }

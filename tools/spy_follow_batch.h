@@ -20,6 +20,7 @@ typedef struct verl_spy_column {
     uint64_t       slab;                    // then
     verl_column_t column; // where the bytes are here: data is not aligned (verl_summary_element); else 0
     int64_t       *offsets;                 // of the column, owned
+    bool           empty;                   // it has no element
     bool           summed;                  // there are numbers
     verl_summary_t summary;
     const char    *head;                    // the first bytes of its data, where they are known; else NULL

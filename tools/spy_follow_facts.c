@@ -1,11 +1,35 @@
 // spy_follow_facts.c: see spy_follow_facts.h.
 #include "tools/spy_follow_facts.h"
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/spy.h"
 #include "tools/spy_follow_batch.h"
 
 #define BATCHES_MAX (1 << 30)               // beyond it batches are not told apart
+
+int
+verl_spy_tally_option(verl_spy_tally_t *tally, const char *command, int count, char **words, int *at)
+{
+    verl_error_t error = { "" };
+    bool missing = false;
+    const char *value = verl_spy_value(count, words, at, "--assert", &missing);
+    if (missing)
+        return verl_spy_usage(command, "--assert needs a value"), -1;
+    if (!value)
+        return 0;
+    verl_spy_assert_destroy(&tally->assertion);
+    tally->text = value;
+    tally->assertion = verl_spy_assert_parse(value, &error);
+    return tally->assertion ? 1 : (verl_spy_usage(command, "%s", error.text), -1);
+}
+
+bool
+verl_spy_tally_needs_stats(const verl_spy_tally_t *tally)
+{
+    return verl_spy_assert_scalar(tally->assertion, VERL_SPY_SCALAR_nan);
+}
 
 static void
 s_note_batch(verl_spy_tally_t *tally, int64_t batch)
@@ -34,11 +58,19 @@ static void
 s_note_columns(verl_spy_tally_t *tally, const verl_trace_record_t *record, double *bytes)
 {
     verl_spy_batch_t batch;
-    if (!record->message.body_size || verl_spy_batch_read(record, &batch, NULL))
+    if (!record->bytes)
+        return;                             // skipped
+    if (!record->message.body_size || verl_spy_batch_read(record, &batch, NULL)) {
+        tally->unseen++;
         return;
-    for (int i = 0; i < batch.count; i++)
-        if (batch.items[i].summed)
-            tally->facts.scalars[VERL_SPY_SCALAR_nan] += (double) batch.items[i].summary.nans;
+    }
+    for (int i = 0; i < batch.count; i++) {
+        const verl_spy_column_t *item = &batch.items[i];
+        tally->unseen += (item->dtype == VERL_F32 || item->dtype == VERL_BF16) && !item->summed && !item->empty;
+        if (item->summed)
+            tally->facts.scalars[VERL_SPY_SCALAR_nan] += (double) item->summary.nans;
+    }
+    tally->unseen += (uint64_t) (batch.columns - batch.count);
     *bytes = (double) batch.bytes;
     verl_spy_batch_done(&batch);
 }
@@ -74,6 +106,7 @@ verl_spy_tally_record(verl_spy_tally_t *tally, const verl_trace_record_t *record
 void
 verl_spy_tally_done(verl_spy_tally_t *tally)
 {
+    verl_spy_assert_destroy(&tally->assertion);
     verl_spy_facts_done(&tally->facts);
     free(tally->batches);
     tally->batches = NULL;
@@ -109,8 +142,10 @@ verl_spy_tally_summary(const verl_spy_tally_t *tally, const verl_spy_totals_t *t
 }
 
 bool
-verl_spy_tally_holds(verl_spy_tally_t *tally, const verl_spy_totals_t *totals, const char *name, const char *text)
+verl_spy_tally_holds(verl_spy_tally_t *tally, const verl_spy_totals_t *totals, const char *name)
 {
+    if (!tally->assertion)
+        return true;
     double *scalars = tally->facts.scalars;
     char why[1000];
     double seconds = tally->shown > 1 ? (double) (tally->last_t - tally->first_t) / 1e9 : 0;
@@ -122,8 +157,14 @@ verl_spy_tally_holds(verl_spy_tally_t *tally, const verl_spy_totals_t *totals, c
     scalars[VERL_SPY_SCALAR_parties] = (double) totals->parties;
     scalars[VERL_SPY_SCALAR_seconds] = seconds;
     scalars[VERL_SPY_SCALAR_rate] = seconds > 0 ? (double) (tally->shown - 1) / seconds : 0;
+    if (tally->unseen && verl_spy_tally_needs_stats(tally)) {
+        fprintf(stderr,
+                "%s: nan is not known: the numbers of %" PRIu64 " columns did not come (a recording has them with --stats "
+                "or --values); the others have %.0f NaNs\n", name, tally->unseen, scalars[VERL_SPY_SCALAR_nan]);
+        scalars[VERL_SPY_SCALAR_nan] = (double) NAN;
+    }
     if (verl_spy_assert_holds(tally->assertion, &tally->facts, why, sizeof why))
         return true;
-    fprintf(stderr, "%s: assertion failed: %s (%s)\n", name, text, why);
+    fprintf(stderr, "%s: assertion failed: %s (%s)\n", name, tally->text, why);
     return false;
 }

@@ -113,39 +113,53 @@ s_add_name(json_t *line, const char *key, const char *name)
         json_object_set_new(line, key, json_null());
 }
 
+// A number, or null where a record of this kind has none.
+static void
+s_add_number(json_t *line, const char *key, bool has, int64_t number)
+{
+    json_object_set_new(line, key, has ? json_integer((json_int_t) number) : json_null());
+}
+
+// What every line has, whatever its kind.
+static json_t *
+s_head_of(const verl_trace_record_t *record, int64_t offset)
+{
+    const verl_message_t *message = &record->message;
+    bool sent = record->kind != VERL_TRACE_RAN, status = record->kind == VERL_TRACE_STATUS;
+    json_t *line = json_pack("{s:I, s:s}", "t", (json_int_t) (record->t + offset), "kind",
+                             verl_trace_kind_word(record->kind));
+    s_add_name(line, "from", record->from);
+    s_add_name(line, "to", sent ? record->to : "");
+    s_add_name(line, "stage", record->stage);
+    s_add_name(line, "reader", sent ? record->reader : "");
+    s_add_number(line, "edge", sent, message->edge);
+    s_add_number(line, "seq", sent, (int64_t) message->seq);
+    s_add_number(line, "revision", !status, message->revision);
+    s_add_number(line, "batch", !status, message->batch);
+    s_add_number(line, "part", !status, message->part);
+    s_add_number(line, "parts", !status, message->parts);
+    s_add_number(line, "bytes", sent, (int64_t) record->bytes);
+    return line;
+}
+
 json_t *
 verl_spy_show_json(const verl_trace_record_t *record, int64_t offset, bool values)
 {
     const verl_message_t *message = &record->message;
-    json_t *line = json_pack("{s:I, s:s}", "t", (json_int_t) (record->t + offset), "kind",
-                             verl_trace_kind_word(record->kind));
-    s_add_name(line, "from", record->from);
-    if (record->kind != VERL_TRACE_RAN)
-        s_add_name(line, "to", record->to);
-    s_add_name(line, "stage", record->stage);
-    if (record->kind != VERL_TRACE_RAN) {
-        s_add_name(line, "reader", record->reader);
-        json_object_set_new(line, "edge", json_integer(message->edge));
-        json_object_set_new(line, "seq", json_integer((json_int_t) message->seq));
-        json_object_set_new(line, "bytes", json_integer((json_int_t) record->bytes));
-    }
-    if (record->kind == VERL_TRACE_STATUS) {
-        json_object_set_new(line, "received", json_integer((json_int_t) message->seq));
-        json_object_set_new(line, "limit", json_integer(message->revision));
-        json_object_set_new(line, "done", json_integer(message->batch));
-        return line;
-    }
-    json_object_set_new(line, "revision", json_integer(message->revision));
-    json_object_set_new(line, "batch", json_integer(message->batch));
-    json_object_set_new(line, "part", json_integer(message->part));
-    json_object_set_new(line, "parts", json_integer(message->parts));
-    if (record->kind == VERL_TRACE_RAN) {
-        json_object_set_new(line, "begin", json_integer((json_int_t) (record->begin + offset)));
-        json_object_set_new(line, "end", json_integer((json_int_t) (record->end + offset)));
-    } else if (record->kind == VERL_TRACE_DATA || record->kind == VERL_TRACE_WEIGHTS) {
-        s_add_batch(line, record, values);
-    } else {
-        s_add_words(line, record);
+    json_t *line = s_head_of(record, offset);
+    switch (record->kind) {
+    case VERL_TRACE_STATUS:                 // its header's fields stand for these
+        s_add_number(line, "received", true, (int64_t) message->seq);
+        s_add_number(line, "limit", true, message->revision);
+        s_add_number(line, "done", true, message->batch);
+        break;
+    case VERL_TRACE_RAN:
+        s_add_number(line, "begin", true, record->begin + offset);
+        s_add_number(line, "end", true, record->end + offset);
+        break;
+    case VERL_TRACE_DATA:
+    case VERL_TRACE_WEIGHTS: s_add_batch(line, record, values); break;
+    default: s_add_words(line, record);
     }
     return line;
 }

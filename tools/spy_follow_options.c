@@ -1,6 +1,7 @@
 // spy_follow_options.c: see spy_follow_options.h.
 #include "tools/spy_follow_options.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,9 @@ const char verl_spy_filter_help[] =
     "  --stats         numbers of big columns too: read by the sender\n"
     "  --values        the beginning of each column too\n"
     "                  (--actor, --stage, --edge and --batch may be given up to 16 times)\n";
+
+const char verl_spy_count_help[] =
+    "  -n COUNT        end after so many; exit code 1 where there were fewer\n";
 
 int64_t
 verl_spy_whole(const char *text, int64_t least)
@@ -131,4 +135,27 @@ verl_spy_filter_option(const char *command, int count, char **words, int *at, ve
     if ((value = verl_spy_value(count, words, at, "--every", &missing)))
         return s_set_every(command, value, filter);
     return missing ? (verl_spy_usage(command, "%s needs a value", word), -1) : 0;
+}
+
+int
+verl_spy_count_option(const char *command, int count, char **words, int *at, uint64_t *ret)
+{
+    bool missing = false;
+    const char *value = verl_spy_value(count, words, at, "-n", &missing);
+    int64_t whole = value ? verl_spy_whole(value, 1) : 0;
+    if (missing)
+        return verl_spy_usage(command, "-n needs a value"), -1;
+    if (whole < 0)
+        return verl_spy_usage(command, "-n is a whole number from 1 on, not '%s'", value), -1;
+    *ret = value ? (uint64_t) whole : *ret;
+    return value != NULL;
+}
+
+int
+verl_spy_count_missed(const char *command, uint64_t wanted, uint64_t came)
+{
+    if (came >= wanted)
+        return 0;
+    fprintf(stderr, "%s: there were %" PRIu64 " messages, not the %" PRIu64 " of -n\n", command, came, wanted);
+    return 1;
 }

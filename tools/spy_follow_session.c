@@ -10,8 +10,7 @@
 #include <unistd.h>
 #include <zmq.h>
 #include "runtime/base/clock.h"
-#include "runtime/wire/pack.h"
-#include "tools/spy_follow_merge.h"
+#include "tools/spy_follow_socket.h"
 
 #define ASK_MS    10000
 #define FINISH_NS VERL_S
@@ -37,25 +36,6 @@ verl_spy_clock_offset(void)
     struct timespec real;
     clock_gettime(CLOCK_REALTIME, &real);
     return (int64_t) real.tv_sec * VERL_S + real.tv_nsec - verl_now();
-}
-
-static int
-s_bind(verl_spy_session_t *self, char address[100], verl_error_t *error)
-{
-    static int number;
-    int none = 0, uid = (int) getuid();
-    snprintf(address, 100, "ipc://@verl-%d-spy-%d-%d", uid, (int) getpid(), number++);
-    self->router = zmq_socket(verl_client_zmq(self->client), ZMQ_ROUTER);
-    if (!self->router)
-        return verl_error_set(error, "cannot make a socket: %s", zmq_strerror(zmq_errno()));
-    zmq_setsockopt(self->router, ZMQ_LINGER, &none, sizeof none);
-    zmq_setsockopt(self->router, ZMQ_RCVHWM, &none, sizeof none);          // credit bounds it
-    zmq_setsockopt(self->router, ZMQ_SNDHWM, &none, sizeof none);
-    int backlog = 4096;
-    zmq_setsockopt(self->router, ZMQ_BACKLOG, &backlog, sizeof backlog);
-    if (zmq_setsockopt(self->router, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) || zmq_bind(self->router, address))
-        return verl_error_set(error, "cannot bind %s: %s", address, zmq_strerror(zmq_errno()));
-    return 0;
 }
 
 static int
@@ -93,7 +73,7 @@ verl_spy_session_open(const char *run, const verl_filter_t *filter, const verl_s
                       verl_error_t *error)
 {
     verl_spy_session_t *self = calloc(1, sizeof *self);
-    char address[100];
+    char address[VERL_SPY_ADDRESS];
     if (!self) {
         verl_error_set(error, "out of memory");
         return NULL;
@@ -107,7 +87,8 @@ verl_spy_session_open(const char *run, const verl_filter_t *filter, const verl_s
     // Signals first: threads that libzmq makes block what their maker blocks.
     if (self->merge && s_watch_signals(self, error) == 0 && (self->client = verl_client_open(run, false, error))) {
         verl_client_interrupt_by(self->client, self->signal_fd);
-        if (s_bind(self, address, error) == 0 && s_ask(self, address, error) == 0)
+        self->router = verl_spy_socket_open(verl_client_zmq(self->client), "spy", address, error);
+        if (self->router && s_ask(self, address, error) == 0)
             return self;
     }
     verl_spy_session_close(&self);
@@ -132,58 +113,10 @@ verl_spy_session_close(verl_spy_session_t **session_p)
 
 // --- taking -------------------------------------------------------------------------------------------------------
 
-static void
-s_give_credit(verl_spy_session_t *self)
-{
-    verl_spy_credit_t credit;
-    while (verl_spy_merge_credit(self->merge, &credit)) {
-        verl_buffer_t body = { 0 };
-        verl_pack_array(&body, 2);
-        verl_pack_uint(&body, credit.records);
-        if (verl_pack_uint(&body, credit.bytes) == 0 &&
-            zmq_send(self->router, credit.routing, credit.routing_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-            zmq_send(self->router, body.data, body.size, ZMQ_DONTWAIT);
-        verl_buffer_done(&body);
-    }
-}
-
-// One frame, if there is one. Returns -1 with a reason where the listener refuses it.
 static int
-s_receive(verl_spy_session_t *self, bool *ret_any, verl_error_t *error)
+s_receive(verl_spy_session_t *self, verl_error_t *error)
 {
-    char routing[256];
-    int size = zmq_recv(self->router, routing, sizeof routing, ZMQ_DONTWAIT), failed = 0;
-    *ret_any = size >= 0;
-    if (size < 0 || (size_t) size > sizeof routing)
-        return 0;
-    zmq_msg_t message;
-    zmq_msg_init(&message);
-    bool first = true;
-    do {
-        if (zmq_msg_recv(&message, self->router, 0) < 0)
-            break;
-        const char *bytes = zmq_msg_data(&message);
-        if (first && verl_spy_merge_add(self->merge, routing, (size_t) size, bytes, zmq_msg_size(&message)) == 0 &&
-            self->listener.frame)
-            failed = self->listener.frame(self->listener.context, bytes, zmq_msg_size(&message), error);
-        first = false;
-    } while (zmq_msg_more(&message));
-    zmq_msg_close(&message);
-    return failed;
-}
-
-// Everything that is there. Returns how many frames, -1 on failure.
-static int
-s_receive_all(verl_spy_session_t *self, verl_error_t *error)
-{
-    int frames = 0;
-    bool any = true;
-    while (any && frames < 1000) {
-        if (s_receive(self, &any, error))
-            return -1;
-        frames += any;
-    }
-    return frames;
+    return verl_spy_socket_receive(self->router, self->merge, &self->listener, error);
 }
 
 // Hands over the records that are older than `until`. They are taken off all the same when the listener wants no more.
@@ -213,13 +146,13 @@ s_end(verl_spy_session_t *self, verl_error_t *error)
     self->trace = 0;
     while (verl_now() < limit && verl_now() - quiet < QUIET_NS) {
         zmq_pollitem_t item = { self->router, 0, ZMQ_POLLIN, 0 };
-        int frames = zmq_poll(&item, 1, 20) > 0 ? s_receive_all(self, error) : 0;
+        int frames = zmq_poll(&item, 1, 20) > 0 ? s_receive(self, error) : 0;
         if (frames < 0)
             return VERL_SPY_FAILED;
         if (frames > 0)
             quiet = verl_now();
         s_hand_over(self, INT64_MAX);
-        s_give_credit(self);
+        verl_spy_socket_give_credit(self->router, self->merge);
     }
     return self->enough ? VERL_SPY_ENOUGH : VERL_SPY_RUN_ENDED;
 }
@@ -232,15 +165,29 @@ verl_spy_session_step(verl_spy_session_t *self, int wait_ms, verl_error_t *error
                                { NULL, self->signal_fd, ZMQ_POLLIN, 0 },
                                { NULL, verl_client_pid_fd(self->client), ZMQ_POLLIN, 0 } };
     zmq_poll(items, 3, due >= 0 && (wait_ms < 0 || due < wait_ms) ? due : wait_ms);
-    if (s_receive_all(self, error) < 0)
+    if (s_receive(self, error) < 0)
         return VERL_SPY_FAILED;
     s_hand_over(self, verl_now() - VERL_SPY_HOLD_NS);
-    s_give_credit(self);
+    verl_spy_socket_give_credit(self->router, self->merge);
+    if (self->listener.pause && !self->listener.pause(self->listener.context))
+        self->enough = true;
     if (self->enough)
         return VERL_SPY_ENOUGH;
     if (items[1].revents && s_interrupted(self))
         return VERL_SPY_INTERRUPTED;
     return items[2].revents ? s_end(self, error) : VERL_SPY_GOES_ON;
+}
+
+verl_spy_state_t
+verl_spy_session_run(verl_spy_session_t *self, double seconds, verl_error_t *error)
+{
+    int64_t end = seconds > 0 ? verl_now() + (int64_t) (seconds * 1e9) : INT64_MAX;
+    verl_spy_state_t state = VERL_SPY_GOES_ON;
+    while (state == VERL_SPY_GOES_ON && verl_now() < end) {
+        int64_t left = (end - verl_now()) / VERL_MS + 1;
+        state = verl_spy_session_step(self, left < 1000 ? (int) (left > 0 ? left : 0) : 1000, error);
+    }
+    return state;
 }
 
 // Asks for the end. Returns how many were told, each of which will tell its last counts.
@@ -264,9 +211,9 @@ verl_spy_session_finish(verl_spy_session_t *self)
     while (verl_spy_merge_finished(self->merge) < wanted && verl_now() < limit) {
         zmq_pollitem_t item = { self->router, 0, ZMQ_POLLIN, 0 };
         zmq_poll(&item, 1, 20);
-        if (s_receive_all(self, NULL) < 0)
+        if (s_receive(self, NULL) < 0)
             break;
-        s_give_credit(self);
+        verl_spy_socket_give_credit(self->router, self->merge);
     }
     s_hand_over(self, INT64_MAX);
 }

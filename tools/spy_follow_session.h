@@ -21,6 +21,8 @@ typedef struct verl_spy_listener {
     bool (*record)(void *context, const verl_trace_record_t *record);
     // Optional: a frame as it came, before its records. -1 with a reason ends the session.
     int  (*frame)(void *context, const char *bytes, size_t size, verl_error_t *error);
+    // Optional: what is due was handed over; the session may wait now. False: no more.
+    bool (*pause)(void *context);
     void *context;
 } verl_spy_listener_t;
 
@@ -36,7 +38,7 @@ typedef struct verl_spy_totals {
 
 typedef enum {
     VERL_SPY_GOES_ON,
-    VERL_SPY_ENOUGH,                        // a record was answered with false
+    VERL_SPY_ENOUGH,                        // the listener wants no more
     VERL_SPY_RUN_ENDED,
     VERL_SPY_INTERRUPTED,                   // SIGINT, SIGTERM or SIGHUP
     VERL_SPY_FAILED,
@@ -48,6 +50,8 @@ verl_spy_session_t *verl_spy_session_open(const char *run, const verl_filter_t *
                                           const verl_spy_listener_t *listener, verl_error_t *error);
 // Waits up to wait_ms for what comes and hands over what is due.
 verl_spy_state_t verl_spy_session_step(verl_spy_session_t *session, int wait_ms, verl_error_t *error);
+// Steps until something ends it, or for so many seconds (0: without end): GOES_ON.
+verl_spy_state_t verl_spy_session_run(verl_spy_session_t *session, double seconds, verl_error_t *error);
 // Ends the trace and waits, at most a second, for the last counts of all; hands over what came until then.
 void verl_spy_session_finish(verl_spy_session_t *session);
 void verl_spy_session_close(verl_spy_session_t **session_p);

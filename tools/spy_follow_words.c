@@ -9,68 +9,6 @@
 
 enum { DEPTH = 8, ITEMS = 10000 };
 
-// --- text ---------------------------------------------------------------------------------------------------------
-
-// The next character: its bytes (1 where it is none), and whether it can be printed as it is.
-static size_t
-s_character(const char *bytes, size_t size, bool *ret_printable)
-{
-    utf8proc_int32_t code;
-    utf8proc_ssize_t length = utf8proc_iterate((const utf8proc_uint8_t *) bytes, (utf8proc_ssize_t) size, &code);
-    *ret_printable = false;
-    if (length <= 0)
-        return 1;
-    utf8proc_category_t category = utf8proc_category(code);
-    *ret_printable = category != UTF8PROC_CATEGORY_CC && category != UTF8PROC_CATEGORY_CF &&
-                     category != UTF8PROC_CATEGORY_CN && category != UTF8PROC_CATEGORY_CO &&
-                     category != UTF8PROC_CATEGORY_ZL && category != UTF8PROC_CATEGORY_ZP;
-    return (size_t) length;
-}
-
-// What stands for a byte or a character that cannot be printed.
-static const char *
-s_escape(char byte)
-{
-    return byte == '\n' ? "\\n" : byte == '\t' ? "\\t" : byte == '\r' ? "\\r" : "·";
-}
-
-size_t
-verl_spy_words_text(const char *bytes, size_t size, char *ret, size_t room)
-{
-    static const char more[] = "…";
-    size_t at = 0, length = 0, reserve = sizeof more;
-    while (at < size) {
-        bool printable;
-        size_t taken = s_character(bytes + at, size - at, &printable);
-        const char *put = printable ? bytes + at : s_escape(bytes[at]);
-        size_t put_size = printable ? taken : strlen(put);
-        if (length + put_size + reserve > room)
-            break;
-        memcpy(ret + length, put, put_size);
-        length += put_size;
-        at += taken;
-    }
-    if (at < size && length + reserve <= room) {
-        memcpy(ret + length, more, sizeof more - 1);
-        length += sizeof more - 1;
-    }
-    ret[length] = 0;
-    return length;
-}
-
-void
-verl_spy_words_bytes(uint64_t bytes, char ret[16])
-{
-    static const char *const units[] = { "B", "kB", "MB", "GB", "TB", "PB" };
-    double value = (double) bytes;
-    size_t unit = 0;
-    while (value >= 999.5 && unit + 1 < sizeof units / sizeof *units) {
-        value /= 1000;
-        unit++;
-    }
-    snprintf(ret, 16, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value, units[unit]);
-}
-
 // --- JSON ---------------------------------------------------------------------------------------------------------
 
 json_t *

@@ -22,7 +22,7 @@ s_help(void)
            "  --mermaid   for documents in Markdown\n"
            "  --svg       a picture, laid out here\n"
            "  --rates     with what each stage does now: batches a second over the run, and its queue\n");
-    return fflush(stdout) || ferror(stdout);
+    return verl_spy_written(NAME);
 }
 
 // --- what is written ----------------------------------------------------------------------------------------------

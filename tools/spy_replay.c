@@ -7,7 +7,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/observe/recording.h"
 #include "tools/spy.h"
-#include "tools/spy_assert.h"
 #include "tools/spy_follow_facts.h"
 #include "tools/spy_follow_merge.h"
 #include "tools/spy_follow_options.h"
@@ -15,6 +14,7 @@
 #include "tools/spy_replay.h"
 
 #define NAME     "verl-spy replay"
+#define ALL_KINDS ((1u << VERL_TRACE_KINDS) - 1)
 #define REACH_NS VERL_S                     // frames of one moment lie no further apart in a file, if none stood still
 
 typedef struct replay {
@@ -23,8 +23,7 @@ typedef struct replay {
     verl_spy_replay_to_t      to;           // --to
     uint64_t                  count, passed;
     double                    speed;        // 0: as fast as it goes
-    const char               *path, *text;
-    verl_spy_assert_t        *assertion;
+    const char               *path;
     verl_spy_merge_t         *merge;
     int64_t                   newest;       // time of any record so far
     int64_t                   begun_at, first_t;
@@ -38,61 +37,62 @@ static int
 s_help(void)
 {
     printf(
-        "usage: verl-spy replay FILE [FILTER…] [-n COUNT] [--speed X] [--values] [--assert EXPR] [--json] [--quiet]\n"
-        "       verl-spy replay FILE --to ACTOR [--json]\n"
+        "usage: verl-spy replay FILE [FILTER…] [-n COUNT] [--speed X] [--assert EXPR] [--json] [--quiet]\n"
+        "       verl-spy replay FILE --to ACTOR [--revision N] [--values] [--assert EXPR] [--json] [--timeout S] [--quiet]\n"
         "\n"
         "Shows a recording (verl-spy record) as follow would have shown the run, at once or at X times its pace.\n"
-        "With --to the recorded batches that ACTOR was sent are given to a fresh incarnation of it, and what it gives\n"
-        "is shown.\n"
-        "\n%s"
-        "  -n COUNT        end after so many\n"
+        "With --to the recorded batches that ACTOR was sent are given to a fresh incarnation of it, alone, and what it\n"
+        "gives is shown; there are no filters, -n and --speed with it.\n"
+        "\n%s%s"
         "  --speed X       1: as fast as it was\n"
         "  --assert EXPR   exit code 1 where it does not hold at the end\n"
+        "  --to ACTOR      an actor of the recorded run\n"
+        "  --revision N    with --to: batches and topology of this revision (default: the newest that sent it any)\n"
+        "  --timeout S     with --to: give up when nothing has moved for S seconds (60)\n"
         "\n%s",
-        verl_spy_filter_help, verl_spy_assert_help());
-    return fflush(stdout) || ferror(stdout);
+        verl_spy_filter_help, verl_spy_count_help, verl_spy_assert_help());
+    return verl_spy_written(NAME);
 }
 
+// Returns 1 where it was an option of replay's own, 0 where not, -1 where it is wrong (said).
 static int
-s_parse_number(replay_t *replay, const char *option, const char *value)
+s_own_option(replay_t *replay, int argc, char **argv, int *at)
 {
-    char *end;
-    if (*option == 'n') {
-        int64_t count = verl_spy_whole(value, 1);
-        replay->count = (uint64_t) count;
-        return count > 0 ? 0 : verl_spy_usage(NAME, "-n is a whole number from 1 on, not '%s'", value);
-    }
-    replay->speed = strtod(value, &end);
-    return end != value && !*end && replay->speed > 0 && replay->speed <= 1e6
-               ? 0 : verl_spy_usage(NAME, "--speed is a number above 0, not '%s'", value);
-}
-
-// Returns 0, or the exit code.
-static int
-s_parse_word(replay_t *replay, int argc, char **argv, int *at)
-{
-    verl_error_t error = { "" };
     bool missing = false;
+    char *end;
     const char *value, *word = argv[*at];
-    if ((value = verl_spy_value(argc, argv, at, "-n", &missing)))
-        return s_parse_number(replay, "n", value);
-    if ((value = verl_spy_value(argc, argv, at, "--speed", &missing)))
-        return s_parse_number(replay, "speed", value);
     if ((value = verl_spy_value(argc, argv, at, "--to", &missing))) {
         replay->to.actor = value;
+    } else if ((value = verl_spy_value(argc, argv, at, "--revision", &missing))) {
+        if ((replay->to.revision = verl_spy_whole(value, 1)) < 0)
+            return verl_spy_usage(NAME, "--revision is a whole number from 1 on, not '%s'", value), -1;
+    } else if ((value = verl_spy_value(argc, argv, at, "--speed", &missing))) {
+        replay->speed = strtod(value, &end);
+        if (end == value || *end || !(replay->speed > 0 && replay->speed <= 1e6))
+            return verl_spy_usage(NAME, "--speed is a number above 0, at most 1e6, not '%s'", value), -1;
+    } else if (missing) {
+        return verl_spy_usage(NAME, "%s needs a value", word), -1;
+    } else {
         return 0;
     }
-    if ((value = verl_spy_value(argc, argv, at, "--assert", &missing))) {
-        verl_spy_assert_destroy(&replay->assertion);
-        replay->text = value;
-        replay->assertion = verl_spy_assert_parse(value, &error);
-        return replay->assertion ? 0 : verl_spy_usage(NAME, "%s", error.text);
-    }
-    if (missing || *word == '-' || replay->path)
-        return missing ? verl_spy_usage(NAME, "%s needs a value", word)
-                       : verl_spy_usage(NAME, "'%s' is not understood", word);
-    replay->path = word;
-    return 0;
+    return 1;
+}
+
+// What would be passed over is refused. Returns -1 to go on, else the exit code.
+static int
+s_check(const replay_t *replay)
+{
+    const verl_filter_t *filter = &replay->filter;
+    bool chosen = filter->kinds != ALL_KINDS || filter->actors.count || filter->stages.count || filter->makers.count ||
+                  filter->ranges || filter->every > 1;
+    if (!replay->path)
+        return verl_spy_usage(NAME, "no file is named");
+    if (replay->to.actor && (chosen || replay->count || replay->speed > 0))
+        return verl_spy_usage(NAME, "with --to there are no filters, -n and --speed: all that the actor was sent is given "
+                                    "to it, and all that it gives is shown");
+    if (!replay->to.actor && (replay->to.revision || replay->options->timeout > 0))
+        return verl_spy_usage(NAME, "%s belongs to --to ACTOR", replay->to.revision ? "--revision" : "--timeout");
+    return -1;
 }
 
 // Returns -1 to go on, else the exit code.
@@ -100,22 +100,29 @@ static int
 s_parse(int argc, char **argv, replay_t *replay)
 {
     for (int i = 1; i < argc; i++) {
+        const char *word = argv[i];
         int taken = verl_spy_filter_option(NAME, argc, argv, &i, &replay->filter);
+        if (!taken)
+            taken = verl_spy_count_option(NAME, argc, argv, &i, &replay->count);
+        if (!taken)
+            taken = verl_spy_tally_option(&replay->tally, NAME, argc, argv, &i);
+        if (!taken)
+            taken = s_own_option(replay, argc, argv, &i);
         if (taken < 0)
             return 2;
-        if (!taken && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
+        if (!taken && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0))
             return s_help();
-        int code = taken ? 0 : s_parse_word(replay, argc, argv, &i);
-        if (code)
-            return code;
+        if (!taken && (*word == '-' || replay->path))
+            return verl_spy_usage(NAME, "'%s' is not understood", word);
+        if (!taken)
+            replay->path = word;
     }
-    replay->tally.assertion = replay->assertion;
-    return replay->path ? -1 : verl_spy_usage(NAME, "no file is named");
+    return s_check(replay);
 }
 
 // --- showing ------------------------------------------------------------------------------------------------------
 
-// Until the record's moment has come, as it was `speed` times slower.
+// Until the record's moment has come, `speed` times as fast as it was.
 static void
 s_pace(replay_t *replay, int64_t t)
 {
@@ -216,26 +223,23 @@ s_replay(replay_t *replay)
 {
     verl_error_t error = { "" };
     verl_spy_totals_t totals;
-    int code = 0;
     if (s_read(replay, &error)) {
         fprintf(stderr, NAME ": %s\n", error.text);
         return 1;
     }
-    if (fflush(stdout) || ferror(stdout))
-        replay->broken = true;
+    int code = verl_spy_written(NAME);
     verl_spy_merge_totals(replay->merge, &totals);
+    // What was filtered when it was recorded, and here.
+    totals.counts.seen += replay->unmatched;
+    totals.came -= replay->enough ? 0 : replay->unmatched;
+    totals.counts.sent -= replay->unmatched < totals.counts.sent ? replay->unmatched : totals.counts.sent;
     if (error.text[0] && !replay->options->quiet)
         fprintf(stderr, NAME ": %s; what is whole was shown\n", error.text);
-    if (!replay->options->quiet) {
-        // What was filtered when it was recorded, and here.
-        totals.counts.seen += replay->unmatched;
-        totals.came -= replay->enough ? 0 : replay->unmatched;
-        totals.counts.sent -= replay->unmatched < totals.counts.sent ? replay->unmatched : totals.counts.sent;
+    if (!replay->options->quiet)
         verl_spy_tally_summary(&replay->tally, &totals, "shown", stderr);
-    }
-    if (replay->assertion && !verl_spy_tally_holds(&replay->tally, &totals, NAME, replay->text))
-        code = 1;
-    return replay->broken ? 1 : code;
+    if (code == 0)
+        code = verl_spy_count_missed(NAME, replay->count, replay->tally.shown);
+    return verl_spy_tally_holds(&replay->tally, &totals, NAME) ? code : 1;
 }
 
 int
@@ -243,10 +247,10 @@ verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options)
 {
     replay_t *replay = calloc(1, sizeof *replay);
     if (!replay)
-        return 1;
+        return verl_spy_no_memory(NAME);
     replay->options = options;
     verl_filter_init(&replay->filter);
-    replay->filter.kinds = (1u << VERL_TRACE_KINDS) - 1;
+    replay->filter.kinds = ALL_KINDS;
     int code = s_parse(argc, argv, replay);
     replay->view = (verl_spy_view_t) { .out = stdout, .json = options->json,
                                        .values = replay->filter.values != VERL_VALUES_NONE };
@@ -254,12 +258,14 @@ verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options)
     replay->to.path = replay->path;
     replay->to.quiet = options->quiet;
     replay->to.timeout = options->timeout;
+    replay->to.tally = &replay->tally;
     replay->merge = verl_spy_merge_new(UINT64_MAX / 8, UINT64_MAX / 8);
+    if (code < 0 && !replay->merge)
+        code = verl_spy_no_memory(NAME);
     if (code < 0)
-        code = replay->to.actor ? verl_spy_replay_to(&replay->to) : replay->merge ? s_replay(replay) : 1;
+        code = replay->to.actor ? verl_spy_replay_to(&replay->to) : s_replay(replay);
     verl_spy_merge_destroy(&replay->merge);
     verl_spy_tally_done(&replay->tally);
-    verl_spy_assert_destroy(&replay->assertion);
     free(replay);
     return code;
 }

@@ -9,11 +9,22 @@
 #include "runtime/observe/trace.h"
 #include "runtime/topology/topology.h"
 #include "tools/spy_follow_batch.h"
+#include "tools/spy_topologies.h"
+
+typedef struct world {                      // a revision of the recorded run
+    int64_t      revision;
+    char        *text;                      // its topology
+    size_t       size;
+    verl_plan_t *plan;                      // made when it is first needed
+} world_t;
 
 typedef struct reading {
     verl_spy_feed_t     *feed;
     const char          *path, *actor;
-    verl_plan_t         *plan;
+    int64_t              wanted;            // revision; 0: the newest that sent the actor anything
+    int                  count;
+    world_t             *worlds;
+    const verl_plan_t   *plan;              // of the revision that is fed
     verl_filter_t        filter;            // messages to or from the actor
     verl_trace_record_t *record;
 } reading_t;
@@ -27,21 +38,79 @@ verl_spy_feed_done(verl_spy_feed_t *feed)
     *feed = (verl_spy_feed_t) { 0 };
 }
 
+// --- topologies ---------------------------------------------------------------------------------------------------
+
 static int
-s_load(reading_t *reading, const char *text, size_t size, verl_error_t *error)
+s_add_world(reading_t *reading, const char *text, size_t size, verl_error_t *error)
+{
+    world_t *grown = realloc(reading->worlds, ((size_t) reading->count + 1) * sizeof *grown);
+    char *copy = malloc(size + 1);
+    if (grown)
+        reading->worlds = grown;
+    if (!grown || !copy) {
+        free(copy);
+        return verl_error_set(error, "out of memory");
+    }
+    memcpy(copy, text, size);
+    copy[size] = 0;
+    grown[reading->count++] = (world_t) { .revision = verl_spy_topology_revision(copy), .text = copy, .size = size };
+    return 0;
+}
+
+// The plan of a revision; NULL with a reason. It is the reading's.
+static verl_plan_t *
+s_plan(reading_t *reading, int64_t revision, verl_error_t *error)
 {
     verl_topology_errors_t errors = { 0 };
-    verl_plan_destroy(&reading->plan);
-    reading->plan = verl_topology_load_text(text, size, "topology.toml", NULL, 0, &errors);
-    if (!reading->plan)
-        verl_error_set(error, "the recorded topology cannot be used here: %s",
+    world_t *world = reading->worlds;
+    while (world && world < reading->worlds + reading->count && world->revision != revision)
+        world++;
+    if (!world || world == reading->worlds + reading->count) {
+        verl_error_set(error, "%s has no topology of revision %" PRId64 ": it cannot be replayed to an actor",
+                       reading->path, revision);
+        return NULL;
+    }
+    if (world->plan)
+        return world->plan;
+    world->plan = verl_topology_load_text(world->text, world->size, "topology.toml", NULL, 0, &errors);
+    if (world->plan)
+        world->plan->revision = revision;
+    else
+        verl_error_set(error, "the recorded topology of revision %" PRId64 " cannot be used here: %s", revision,
                        errors.count ? errors.items[0] : "no reason is known");
     verl_topology_errors_done(&errors);
-    for (int i = 0; reading->plan && i < reading->plan->actors_count; i++)
-        if (strcmp(reading->plan->actors[i].name, reading->actor) == 0)
-            return 0;
-    return verl_error_set(error, "the recorded topology has no actor %s", reading->actor);
+    return world->plan;
 }
+
+static bool
+s_has_actor(const verl_plan_t *plan, const char *actor)
+{
+    for (int i = 0; i < plan->actors_count; i++)
+        if (strcmp(plan->actors[i].name, actor) == 0)
+            return true;
+    return false;
+}
+
+// Why there is nothing for the actor.
+static int
+s_nothing(reading_t *reading, verl_error_t *error)
+{
+    int64_t revision = reading->wanted;
+    for (int i = 0; i < reading->count && !reading->wanted; i++)
+        revision = reading->worlds[i].revision > revision ? reading->worlds[i].revision : revision;
+    if (!reading->count)
+        return verl_error_set(error, "%s has no topology: it cannot be replayed to an actor", reading->path);
+    const verl_plan_t *plan = s_plan(reading, revision, error);
+    if (!plan)
+        return -1;
+    if (!s_has_actor(plan, reading->actor))
+        return verl_error_set(error, "the recorded topology of revision %" PRId64 " has no actor %s", revision,
+                              reading->actor);
+    return verl_error_set(error, "%s has no batch%s that was sent to %s", reading->path,
+                          reading->wanted ? " of that revision" : "", reading->actor);
+}
+
+// --- messages -----------------------------------------------------------------------------------------------------
 
 // The edge between two stages, by their names: indices may differ between revisions.
 static int
@@ -58,9 +127,8 @@ s_edge(const verl_plan_t *plan, const verl_trace_record_t *record)
 }
 
 static bool
-s_is_for(const reading_t *reading, int edge)
+s_is_for(const reading_t *reading, const verl_plan_t *plan, int edge)
 {
-    const verl_plan_t *plan = reading->plan;
     return strcmp(plan->actors[plan->stages[plan->edges[edge].reader].actor].name, reading->actor) == 0;
 }
 
@@ -102,7 +170,7 @@ s_keep(verl_spy_feed_t *feed, const verl_trace_record_t *record, int edge, verl_
         return verl_error_set(error, "out of memory");
     if (message->body_size)
         memcpy(body, message->body, message->body_size);
-    feed->items[feed->count++] = (verl_spy_morsel_t) { .edge = edge, .batch = message->batch, .part = message->part,
+    feed->items[feed->count++] = (verl_spy_morsel_t) { .edge = edge, .revision = message->revision, .batch = message->batch, .part = message->part,
                                                        .parts = message->parts, .body = body,
                                                        .size = message->body_size };
     return 0;
@@ -111,20 +179,18 @@ s_keep(verl_spy_feed_t *feed, const verl_trace_record_t *record, int edge, verl_
 static int
 s_take(reading_t *reading, const verl_trace_record_t *record, verl_error_t *error)
 {
-    verl_spy_feed_t *feed = reading->feed;
-    if (record->kind != VERL_TRACE_DATA && record->kind != VERL_TRACE_WEIGHTS)
+    verl_filter_message_t message = { record->kind, record->from, record->to, record->stage, record->reader,
+                                      record->message.batch };
+    int64_t revision = record->message.revision;
+    if (!verl_filter_matches(&reading->filter, &message) || (reading->wanted && revision != reading->wanted))
         return 0;
-    if (!reading->plan)
-        return verl_error_set(error, "%s has no topology: it cannot be replayed to an actor", reading->path);
-    int edge = s_edge(reading->plan, record);
-    if (edge < 0 || !s_is_for(reading, edge))
-        return 0;
-    if (record->kind == VERL_TRACE_DATA) {
-        bool none = feed->last < feed->first;
-        feed->first = none || record->message.batch < feed->first ? record->message.batch : feed->first;
-        feed->last = none || record->message.batch > feed->last ? record->message.batch : feed->last;
-    }
-    return s_check_whole(record, error) || s_keep(feed, record, edge, error) ? -1 : 0;
+    if (!reading->count)
+        return s_nothing(reading, error);
+    const verl_plan_t *plan = s_plan(reading, revision, error);
+    int edge = plan ? s_edge(plan, record) : -1;
+    if (edge < 0 || !s_is_for(reading, plan, edge))
+        return plan ? 0 : -1;
+    return s_check_whole(record, error) || s_keep(reading->feed, record, edge, error) ? -1 : 0;
 }
 
 static int
@@ -151,8 +217,11 @@ s_compare(const void *a, const void *b)
                                      : (left->part > right->part) - (left->part < right->part);
 }
 
+typedef int (*take_t)(reading_t *reading, const char *bytes, size_t size, verl_error_t *error);
+
+// Hands over all items of a kind.
 static int
-s_read(reading_t *reading, verl_error_t *error)
+s_read(reading_t *reading, verl_recording_kind_t wanted, take_t take, verl_error_t *error)
 {
     const char *bytes;
     size_t size;
@@ -160,14 +229,39 @@ s_read(reading_t *reading, verl_error_t *error)
     verl_error_t cut = { "" };              // a file that is cut short is good up to there
     verl_recording_t *recording = verl_recording_open(reading->path, error);
     int failed = recording ? 0 : -1;
-    while (!failed && (kind = verl_recording_read(recording, &bytes, &size, &cut)) != VERL_RECORDING_END) {
-        if (kind == VERL_RECORDING_TOPOLOGY)
-            failed = s_load(reading, bytes, size, error);
-        else if (kind == VERL_RECORDING_FRAME)
-            failed = s_take_frame(reading, bytes, size, error);
-    }
+    while (!failed && (kind = verl_recording_read(recording, &bytes, &size, &cut)) != VERL_RECORDING_END)
+        failed = kind == wanted ? take(reading, bytes, size, error) : 0;
     verl_recording_close(&recording, NULL);
     return failed;
+}
+
+// Keeps the messages of one revision: what another one gave was made by another topology.
+static int
+s_choose(reading_t *reading, verl_error_t *error)
+{
+    verl_spy_feed_t *feed = reading->feed;
+    int64_t revision = reading->wanted;
+    size_t kept = 0;
+    for (size_t i = 0; i < feed->count && !reading->wanted; i++)
+        revision = feed->items[i].revision > revision ? feed->items[i].revision : revision;
+    reading->plan = feed->count ? s_plan(reading, revision, error) : NULL;
+    if (!reading->plan)
+        return feed->count ? -1 : s_nothing(reading, error);
+    feed->last = -1;
+    for (size_t i = 0; i < feed->count; i++) {
+        const verl_spy_morsel_t *item = &feed->items[i];
+        if (item->revision != revision) {
+            free(item->body);
+            continue;
+        }
+        if (!reading->plan->edges[item->edge].weights) {
+            feed->first = feed->last < 0 || item->batch < feed->first ? item->batch : feed->first;
+            feed->last = item->batch > feed->last ? item->batch : feed->last;
+        }
+        feed->items[kept++] = *item;
+    }
+    feed->count = kept;
+    return feed->last < feed->first ? s_nothing(reading, error) : 0;
 }
 
 // In order; what was sent again, to a successor, once.
@@ -254,19 +348,43 @@ s_trim(reading_t *reading, verl_error_t *error)
     return 0;
 }
 
+// The plan that was chosen goes to the caller, the others end.
+static verl_plan_t *
+s_leave(reading_t *reading)
+{
+    verl_plan_t *chosen = NULL;
+    for (int i = 0; i < reading->count; i++) {
+        if (reading->worlds[i].plan == reading->plan)
+            chosen = reading->worlds[i].plan;
+        else
+            verl_plan_destroy(&reading->worlds[i].plan);
+        free(reading->worlds[i].text);
+    }
+    free(reading->worlds);
+    free(reading->record);
+    return chosen;
+}
+
 int
-verl_spy_feed_read(verl_spy_feed_t *feed, const char *path, const char *actor, verl_plan_t **ret_plan,
+verl_spy_feed_read(verl_spy_feed_t *feed, const char *path, const char *actor, int64_t revision, verl_plan_t **ret_plan,
                    verl_error_t *error)
 {
-    reading_t reading = { .feed = feed, .path = path, .actor = actor, .record = malloc(sizeof *reading.record) };
+    reading_t reading = { .feed = feed, .path = path, .actor = actor, .wanted = revision,
+                          .record = malloc(sizeof *reading.record) };
     *feed = (verl_spy_feed_t) { .first = 0, .last = -1 };
-    int failed = reading.record ? s_read(&reading, error) : verl_error_set(error, "out of memory");
-    free(reading.record);
-    if (!failed && feed->last < feed->first)
-        failed = verl_error_set(error, "%s has no batch that was sent to %s", path, actor);
-    s_sort(feed);
-    if (!failed && reading.plan)
+    verl_filter_init(&reading.filter);
+    reading.filter.kinds = 1u << VERL_TRACE_DATA | 1u << VERL_TRACE_WEIGHTS;
+    reading.filter.actors.count = 1;
+    snprintf(reading.filter.actors.items[0], VERL_FILTER_BYTES, "%s", actor);
+    int failed = reading.record ? 0 : verl_error_set(error, "out of memory");
+    // Topologies first: that of a change stands behind its first messages.
+    if (!failed)
+        failed = s_read(&reading, VERL_RECORDING_TOPOLOGY, s_add_world, error) ||
+                 s_read(&reading, VERL_RECORDING_FRAME, s_take_frame, error) || s_choose(&reading, error);
+    if (!failed) {
+        s_sort(feed);
         failed = s_trim(&reading, error);
-    *ret_plan = reading.plan;
-    return failed;
+    }
+    *ret_plan = s_leave(&reading);
+    return failed ? -1 : 0;
 }

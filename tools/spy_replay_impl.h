@@ -5,7 +5,7 @@
 #include "runtime/mailbox/address.h"
 #include "runtime/mailbox/endpoint.h"
 #include "runtime/topology/plan.h"
-#include "tools/spy_follow_merge.h"
+#include "tools/spy_follow_socket.h"
 #include "tools/spy_replay.h"
 #include "tools/spy_replay_feed.h"
 
@@ -25,7 +25,7 @@ typedef struct play {
     verl_spy_feed_t   feed;
     void             *zmq, *router;
     int               epoll_fd, signal_fd;
-    char              run_id[33], directory[64], address[108];
+    char              run_id[33], directory[4096], address[VERL_SPY_ADDRESS];
     verl_node_t      *node;
     verl_endpoint_t  *director;
     verl_outbound_t  *control;
@@ -34,7 +34,7 @@ typedef struct play {
     verl_spy_merge_t *merge;
     int64_t           window;               // of the channels of edges
     bool              wired, broken;
-    int64_t           sent, done, shown;    // data messages that were fed, that the actor is done with; what it gave
+    int64_t           sent, done;           // data messages that were fed; that the actor is done with
     int64_t           progress_at;
     verl_error_t      error;
 } play_t;

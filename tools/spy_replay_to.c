@@ -16,8 +16,10 @@
 #include <zmq.h>
 #include "runtime/base/clock.h"
 #include "runtime/topology/kinds.h"
-#include "runtime/wire/pack.h"
+#include "tools/display_text.h"
 #include "tools/kinds.h"
+#include "tools/program.h"
+#include "tools/spy.h"
 #include "tools/spy_replay_impl.h"
 
 #define NAME      "verl-spy replay"
@@ -30,67 +32,29 @@
 static void
 s_show(play_t *play, int64_t until)
 {
-    char routing[256];
-    int size;
-    while ((size = zmq_recv(play->router, routing, sizeof routing, ZMQ_DONTWAIT)) >= 0) {
-        zmq_msg_t message;
-        zmq_msg_init(&message);
-        if (zmq_msg_recv(&message, play->router, 0) >= 0 && (size_t) size <= sizeof routing)
-            verl_spy_merge_add(play->merge, routing, (size_t) size, zmq_msg_data(&message), zmq_msg_size(&message));
-        zmq_msg_close(&message);
-    }
+    while (verl_spy_socket_receive(play->router, play->merge, NULL, NULL) > 0)
+        ;
     const verl_trace_record_t *record;
     while ((record = verl_spy_merge_next(play->merge, until))) {
         play->broken |= verl_spy_show(play->to->view, record) != 0;
-        play->shown++;
+        verl_spy_tally_record(play->to->tally, record);
         verl_spy_merge_pop(play->merge);
     }
-    verl_spy_credit_t credit;
-    while (verl_spy_merge_credit(play->merge, &credit)) {
-        verl_buffer_t body = { 0 };
-        verl_pack_array(&body, 2);
-        verl_pack_uint(&body, credit.records);
-        verl_pack_uint(&body, credit.bytes);
-        if (zmq_send(play->router, credit.routing, credit.routing_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-            zmq_send(play->router, body.data, body.size, ZMQ_DONTWAIT);
-        verl_buffer_done(&body);
-    }
+    verl_spy_socket_give_credit(play->router, play->merge);
     play->broken |= fflush(stdout) != 0;
 }
 
 // --- life ---------------------------------------------------------------------------------------------------------
 
 static int
-s_actor_program(char *path, size_t size, verl_error_t *error)
-{
-    ssize_t length = readlink("/proc/self/exe", path, size - 1);
-    char *slash = length > 0 ? (path[length] = 0, strrchr(path, '/')) : NULL;
-    if (!slash || (size_t) (slash - path) + sizeof "/verl-actor" > size)
-        return verl_error_set(error, "cannot find verl-actor beside this program");
-    memcpy(slash, "/verl-actor", sizeof "/verl-actor");
-    return access(path, X_OK) ? verl_error_errno(error, "cannot run %s", path) : 0;
-}
-
-static int
-s_open_router(play_t *play)
-{
-    int none = 0, uid = (int) getuid();
-    snprintf(play->address, sizeof play->address, "ipc://@verl-%d-replay-%d", uid, (int) getpid());
-    play->router = zmq_socket(play->zmq, ZMQ_ROUTER);
-    if (!play->router || zmq_setsockopt(play->router, ZMQ_LINGER, &none, sizeof none) ||
-        zmq_setsockopt(play->router, ZMQ_RCVHWM, &none, sizeof none) ||
-        zmq_setsockopt(play->router, ZMQ_IPC_FILTER_UID, &uid, sizeof uid) || zmq_bind(play->router, play->address))
-        return verl_error_set(&play->error, "cannot bind %s: %s", play->address, zmq_strerror(zmq_errno()));
-    return 0;
-}
-
-static int
 s_open_folder(play_t *play)
 {
-    char path[96];
-    snprintf(play->directory, sizeof play->directory, "/tmp/verl-replay-XXXXXX");
+    char path[sizeof play->directory + 8];
+    const char *folder = getenv("TMPDIR");
+    folder = folder && *folder ? folder : "/tmp";
+    snprintf(play->directory, sizeof play->directory, "%s/verl-replay-XXXXXX", folder);
     if (!mkdtemp(play->directory))
-        return play->directory[0] = 0, verl_error_errno(&play->error, "cannot make a folder in /tmp");
+        return play->directory[0] = 0, verl_error_errno(&play->error, "cannot make a folder in %s", folder);
     snprintf(path, sizeof path, "%s/logs", play->directory);
     return mkdir(path, 0700) ? verl_error_errno(&play->error, "cannot make %s", path) : 0;
 }
@@ -104,6 +68,7 @@ s_open(play_t *play)
     sigemptyset(&set);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
     sigprocmask(SIG_BLOCK, &set, NULL);
     play->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     play->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -113,7 +78,8 @@ s_open(play_t *play)
         getrandom(&random, sizeof random, 0) != sizeof random)
         return verl_error_set(&play->error, "out of memory");
     snprintf(play->run_id, sizeof play->run_id, "%016" PRIx64, random);
-    if (s_actor_program(program, sizeof program, &play->error) || s_open_folder(play) || s_open_router(play) ||
+    if (verl_program_beside("verl-actor", program, sizeof program, &play->error) || s_open_folder(play) ||
+        !(play->router = verl_spy_socket_open(play->zmq, "replay", play->address, &play->error)) ||
         verl_spy_play_director(play) || verl_spy_play_peers(play))
         return -1;
     play->node = verl_node_new(play->run_id, play->directory, program, play->zmq, play->epoll_fd, &play->error);
@@ -216,22 +182,12 @@ s_finish(play_t *play)
     s_show(play, INT64_MAX);
 }
 
-// As every party of a run reckons it: max(64, (max_in_flight + 1) x the most parts).
-static int64_t
-s_window(const verl_plan_t *plan)
-{
-    int64_t parts = 1;
-    for (int i = 0; i < plan->stages_count; i++)
-        parts = plan->stages[i].parts > parts ? plan->stages[i].parts : parts;
-    return (plan->max_in_flight + 1) * parts > 64 ? (plan->max_in_flight + 1) * parts : 64;
-}
-
 static int
 s_load(play_t *play)
 {
     verl_error_t *error = &play->error;
     if (verl_kind_register_all(verl_kinds, error) ||
-        verl_spy_feed_read(&play->feed, play->to->path, play->to->actor, &play->plan, error))
+        verl_spy_feed_read(&play->feed, play->to->path, play->to->actor, play->to->revision, &play->plan, error))
         return -1;
     for (int i = 0; i < play->plan->actors_count; i++) {
         play->plan->actors[i].replicas = 1;             // whatever was sent to any of them goes to this one
@@ -239,27 +195,43 @@ s_load(play_t *play)
         if (strcmp(play->plan->actors[i].name, play->to->actor) == 0)
             play->actor = i;
     }
-    play->window = s_window(play->plan);
+    play->window = verl_plan_window(play->plan);
     return 0;
+}
+
+// An actor's last words may be in it.
+static void
+s_say(const char *text)
+{
+    verl_buffer_t line = { 0 };
+    verl_text_shown(&line, text, 2 * (int) sizeof((verl_error_t *) 0)->text, verl_text_unicode());
+    fprintf(stderr, NAME ": %.*s\n", (int) line.size, line.data ? line.data : "out of memory");
+    verl_buffer_done(&line);
 }
 
 int
 verl_spy_replay_to(const verl_spy_replay_to_t *to)
 {
     play_t play = { .to = to, .epoll_fd = -1, .signal_fd = -1 };
+    verl_spy_totals_t totals = { 0 };
     if (s_load(&play) == 0 && s_open(&play) == 0) {
         if (!to->quiet)
-            fprintf(stderr, "%s alone, batches %" PRId64 " to %" PRId64 ", %zu messages\n", to->actor, play.feed.first,
-                    play.feed.last, play.feed.count);
+            fprintf(stderr, "%s alone, batches %" PRId64 " to %" PRId64 " of revision %" PRId64 ", %zu messages\n",
+                    to->actor, play.feed.first, play.feed.last, play.plan->revision, play.feed.count);
         s_play(&play);
         s_finish(&play);
     }
+    if (play.merge)
+        verl_spy_merge_totals(play.merge, &totals);
     s_close(&play);
     if (!to->quiet && !play.error.text[0])
-        fprintf(stderr, "%" PRId64 " messages fed, %" PRId64 " given\n", play.sent, play.shown);
+        fprintf(stderr, "%" PRId64 " messages fed, %" PRIu64 " given\n", play.sent, to->tally->shown);
     if (play.error.text[0])
-        fprintf(stderr, NAME ": %s\n", play.error.text);
+        s_say(play.error.text);
     verl_spy_feed_done(&play.feed);
     verl_plan_destroy(&play.plan);
-    return play.error.text[0] || play.broken ? 1 : 0;
+    int code = verl_spy_written(NAME);
+    if (!verl_spy_tally_holds(to->tally, &totals, NAME) || play.error.text[0])
+        code = 1;
+    return code;
 }

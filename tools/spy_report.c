@@ -10,7 +10,8 @@
 #include "tools/spy_views.h"
 
 #define NAME "verl-spy report"
-#define WIDE 100                            // columns of the sentences
+#define WIDE  100                           // columns of the sentences
+#define STEPS 1e7                           // are looked at, at most
 
 typedef struct report {
     json_t           *profile;
@@ -19,7 +20,6 @@ typedef struct report {
     double            tokens;               // a second, by the metric tokens/sum; 0: nobody counts them
     double            under_way;            // batches a second without the beginning
     double            window;               // seconds that are looked at; 0: the whole run
-    double            tokens_before;        // of the window
     verl_diagnosis_t *found;
     verl_buffer_t     text;
 } report_t;
@@ -39,7 +39,7 @@ s_help(void)
         "that were measured.\n"
         "\n"
         "  --seconds S   of a live run: of what happens in the next S seconds only, not since its beginning\n");
-    return fflush(stdout) || ferror(stdout);
+    return verl_spy_written(NAME);
 }
 
 // --- steps --------------------------------------------------------------------------------------------------------
@@ -53,42 +53,52 @@ s_figure(const char *line, const char *name)
     return isfinite(value) ? value : 0;
 }
 
-// What metrics.jsonl says of the run's pace: batches a second once it was under way, which is behind the first quarter
-// of its steps. Returns the tokens of all of them.
-static double
-s_read_steps(report_t *self)
+typedef struct step {
+    double seconds, tokens;
+} step_t;
+
+// The steps of the last `wanted` lines of metrics.jsonl, as many as there are: those before are of earlier lives of a run
+// that was resumed. Freed by the caller; NULL: none.
+static step_t *
+s_read_steps(const char *directory, size_t wanted, size_t *ret_count)
 {
     char path[4200], *line = NULL;
-    size_t room = 0, count = 0, held = 0;
-    double tokens = 0, late = 0, *took = NULL;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", self->directory);
-    FILE *file = fopen(path, "re");
-    while (file && getline(&line, &room, file) > 0) {
-        double *more = count < held ? took : realloc(took, (2 * held + 64) * sizeof *took);
-        if (!more)
-            break;
-        held = count < held ? held : 2 * held + 64;
-        took = more;
-        took[count++] = s_figure(line, "\"timing_s/step\":");
-        tokens += s_figure(line, "\"tokens/sum\":");
-    }
-    for (size_t i = count / 4; i < count; i++)
-        late += took[i];
-    self->under_way = count >= 8 && late > 0 ? (double) (count - count / 4) / late : 0;
-    free(took);
+    size_t room = 0, lines = 0;
+    step_t *steps = wanted ? calloc(wanted, sizeof *steps) : NULL;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
+    FILE *file = steps ? fopen(path, "re") : NULL;
+    while (file && getline(&line, &room, file) > 0)
+        steps[lines++ % wanted] = (step_t) { s_figure(line, "\"timing_s/step\":"), s_figure(line, "\"tokens/sum\":") };
     free(line);
     if (file)
         fclose(file);
-    return tokens;
+    *ret_count = lines < wanted ? lines : wanted;
+    if (lines > wanted) {         // the oldest first
+        step_t *turned = calloc(wanted, sizeof *turned);
+        for (size_t i = 0; turned && i < wanted; i++)
+            turned[i] = steps[(lines + i) % wanted];
+        free(steps);
+        return turned;
+    }
+    return steps;
 }
 
+// Tokens a second, and batches a second once the run was under way, which is behind the first quarter of its steps.
 static void
 s_pace(report_t *self)
 {
-    double tokens = s_read_steps(self) - self->tokens_before, seconds = verl_spy_number(self->profile, "seconds");
+    double tokens = 0, late = 0, seconds = verl_spy_number(self->profile, "seconds");
+    double done = fmin(fmax(verl_spy_number(self->profile, "done"), 0), STEPS);
+    size_t count = 0;
+    step_t *steps = s_read_steps(self->directory, (size_t) done, &count);
+    for (size_t i = 0; steps && i < count; i++) {
+        tokens += steps[i].tokens;
+        late += i >= count / 4 ? steps[i].seconds : 0;
+    }
+    free(steps);
     self->tokens = seconds > 0 ? tokens / seconds : 0;
-    if (self->window > 0 || self->under_way <= 0)
-        self->under_way = self->found->measured;
+    self->under_way = self->window <= 0 && count >= 8 && late > 0 ? (double) (count - count / 4) / late
+                                                                  : self->found->measured;
 }
 
 // --- for people ---------------------------------------------------------------------------------------------------
@@ -300,7 +310,6 @@ s_take_window(report_t *self, const verl_spy_options_t *options)
         fprintf(stderr, NAME ": --seconds is about a run that lives, and that in %s has ended\n", self->directory);
         return -1;
     }
-    self->tokens_before = s_read_steps(self);
     nanosleep(&wait, NULL);
     self->profile = verl_spy_profile(options, NAME, self->directory, sizeof self->directory, &self->live);
     if (self->profile)
@@ -357,8 +366,10 @@ verl_spy_report(int argc, char **argv, const verl_spy_options_t *options)
 {
     report_t *self = calloc(1, sizeof *self);
     int code = 1;
-    if (self && (self->found = calloc(1, sizeof *self->found))) {
-        self->unicode = verl_spy_unicode();
+    if (!self || !(self->found = calloc(1, sizeof *self->found))) {
+        verl_spy_no_memory(NAME);
+    } else {
+        self->unicode = verl_text_unicode();
         code = s_parse(argc, argv, self);
         if (code < 0)
             code = s_report(self, options);

@@ -115,9 +115,12 @@ s_find_in_flight(search_t *self, verl_model_t *work)
             few = cause->in_flight;
     }
     cause->in_flight = many;
+    char before[80] = "the one before it is";
+    if (now > 1)
+        snprintf(before, sizeof before, "all but the last %lld before it are", (long long) now - 1);
     snprintf(cause->text, sizeof cause->text,
-             "max_in_flight = %lld: a batch may begin only when the %s before it is done everywhere, so that stages "
-             "stand idle while another works", (long long) now, now == 1 ? "one" : "last but few");
+             "max_in_flight = %lld: a batch may begin only when %s done everywhere, so that stages stand idle while "
+             "another works", (long long) now, before);
     snprintf(cause->help, sizeof cause->help, "max_in_flight = %lld, or leave it out", (long long) cause->in_flight);
 }
 

@@ -24,7 +24,7 @@ static int
 s_help(void)
 {
     printf(
-        "usage: verl-spy timeline FILE [--seconds S] [--from RECORDING] [--run DIR]\n"
+        "usage: verl-spy timeline FILE [--seconds S] [--from RECORDING] [--run DIR] [--quiet]\n"
         "\n"
         "Writes a timeline of a live run to FILE, in the trace event format: open it at https://ui.perfetto.dev or in\n"
         "chrome://tracing. Its processes are the actors, its threads their stages; arrows lead from the batch that "
@@ -33,7 +33,7 @@ s_help(void)
         "\n"
         "  --seconds S        look for so long (5)\n"
         "  --from RECORDING   instead of a live run: what `verl-spy record` wrote (data and ran of it)\n");
-    return fflush(stdout) || ferror(stdout);
+    return verl_spy_written(NAME);
 }
 
 static bool
@@ -44,18 +44,6 @@ s_on_record(void *context, const verl_trace_record_t *record)
 }
 
 // --- from a live run ----------------------------------------------------------------------------------------------
-
-static verl_spy_state_t
-s_loop(verl_spy_session_t *session, double seconds, verl_error_t *error)
-{
-    int64_t end = verl_now() + (int64_t) (seconds * 1e9);
-    verl_spy_state_t state = VERL_SPY_GOES_ON;
-    while (state == VERL_SPY_GOES_ON && verl_now() < end) {
-        int64_t left = (end - verl_now()) / VERL_MS + 1;
-        state = verl_spy_session_step(session, left < 500 ? (int) left : 500, error);
-    }
-    return state;
-}
 
 static int
 s_live(request_t *self)
@@ -72,7 +60,7 @@ s_live(request_t *self)
         return 1;
     }
     snprintf(self->title, sizeof self->title, "%s", verl_spy_session_directory(session));
-    verl_spy_state_t state = s_loop(session, self->seconds, &error);
+    verl_spy_state_t state = verl_spy_session_run(session, self->seconds, &error);
     verl_spy_session_finish(session);
     verl_spy_session_totals(session, &totals);
     if (state == VERL_SPY_FAILED)
@@ -183,12 +171,12 @@ verl_spy_timeline(int argc, char **argv, const verl_spy_options_t *options)
     request_t *self = calloc(1, sizeof *self);
     int code = 1;
     if (!self)
-        return 1;
+        return verl_spy_no_memory(NAME);
     self->options = options;
-    self->seconds = options->timeout > 0 ? options->timeout : 5;
+    self->seconds = 5;
     code = s_parse(argc, argv, self);
     if (code < 0 && !(self->timeline = verl_timeline_new()))
-        code = 1;
+        code = verl_spy_no_memory(NAME);
     if (code < 0)
         code = self->recording ? s_recorded(self) : s_live(self);
     if (code == 0 && self->timeline)

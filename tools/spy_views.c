@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 #include "runtime/control/names.h"
 
@@ -173,29 +172,20 @@ int
 verl_spy_print_json(json_t *object)
 {
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
-    bool bad = !text || printf("%s\n", text) < 0 || fflush(stdout);
-    free(text);
     json_decref(object);
-    return bad;
+    if (!text)
+        return verl_spy_no_memory("verl-spy");
+    printf("%s\n", text);
+    free(text);
+    return verl_spy_written("verl-spy");
 }
 
 int
 verl_spy_print(verl_buffer_t *text)
 {
-    bool bad =
-        text->failed || fwrite(text->data ? text->data : "", 1, text->size, stdout) != text->size || fflush(stdout);
+    bool failed = text->failed;
+    if (!failed && text->size)
+        fwrite(text->data, 1, text->size, stdout);
     verl_buffer_done(text);
-    return bad;
-}
-
-bool
-verl_spy_unicode(void)
-{
-    static const char *const names[] = { "LC_ALL", "LC_CTYPE", "LANG" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        if (value && *value)
-            return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
-    }
-    return false;
+    return failed ? verl_spy_no_memory("verl-spy") : verl_spy_written("verl-spy");
 }

@@ -35,5 +35,4 @@ const char *verl_spy_rate(double rate, char *text, size_t size);            // t
 int  verl_spy_print_json(json_t *object);
 // All that was written, to stdout; the buffer is freed. Returns the exit code.
 int  verl_spy_print(verl_buffer_t *text);
-bool verl_spy_unicode(void);                                                // of the locale
 #endif

@@ -1,7 +1,6 @@
 // verl-run: checks a topology, starts its actors, runs it to its end.
 #include <errno.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "tools/display.h"
 #include "tools/kinds.h"
 #include "tools/limits.h"
+#include "tools/program.h"
 #include "tools/rundir.h"
 #include "tools/script.h"
 
@@ -152,19 +152,6 @@ s_parse(int count, char **words, arguments_t *arguments)
     return -1;
 }
 
-// verl-actor stands beside this program.
-static int
-s_actor_program(char *path, size_t size, verl_error_t *error)
-{
-    char self[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (length < 0)
-        return verl_error_errno(error, "cannot find this program");
-    self[length] = 0;
-    snprintf(path, size, "%s/verl-actor", dirname(self));
-    return access(path, X_OK) ? verl_error_errno(error, "cannot run %s", path) : 0;
-}
-
 static int
 s_signal_fd(void)
 {
@@ -233,7 +220,7 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     verl_rundir_t rundir;
     char program[PATH_MAX + 16];
     verl_run_result_t result = { 0 };
-    if (s_actor_program(program, sizeof program, &error) || verl_limits_check(s_processes(plan), &error) ||
+    if (verl_program_beside("verl-actor", program, sizeof program, &error) || verl_limits_check(s_processes(plan), &error) ||
         s_directory(arguments, plan, &rundir, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_FAILED;

@@ -5,22 +5,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/display_text.h"
 #include "tools/limits.h"
 #include "tools/spy.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
+enum { EXIT_WRONG = 2 };
+
+enum { RUN = VERL_SPY_TAKES_RUN, JSON = VERL_SPY_TAKES_JSON, TIMEOUT = VERL_SPY_TAKES_TIMEOUT };
 
 // To add one: a line here, its function in spy.h and spy_WORD.c.
 static const verl_spy_command_t s_commands[] = {
-    { "follow", verl_spy_follow, "[FILTER…] [-n COUNT]", "show messages as they are sent (also without a command)" },
-    { "top", verl_spy_top, "[--once]", "stages and actors, drawn again each second on a terminal" },
-    { "batch", verl_spy_batch, "N", "one batch's way through the stages, and what it waits for" },
-    { "graph", verl_spy_graph, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
-    { "timeline", verl_spy_timeline, "FILE [--seconds S]", "some seconds of a run for a viewer of timelines (Perfetto)" },
-    { "report", verl_spy_report, "[--seconds S]", "where the time goes, what holds the run up, what would help" },
-    { "record", verl_spy_record, "FILE [FILTER…]", "keep messages in a file" },
-    { "replay", verl_spy_replay, "FILE [--to ACTOR]", "show a recording, or feed it to one actor" },
-    { NULL, NULL, NULL, NULL },
+    { "follow", verl_spy_follow, RUN | JSON | TIMEOUT, "[FILTER…] [-n COUNT]",
+      "show messages as they are sent (also without a command)" },
+    { "top", verl_spy_top, RUN | JSON | TIMEOUT, "[--once]",
+      "stages and actors, drawn again each second on a terminal" },
+    { "batch", verl_spy_batch, RUN | JSON, "N", "one batch's way through the stages, and what it waits for" },
+    { "graph", verl_spy_graph, RUN | JSON, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
+    { "timeline", verl_spy_timeline, RUN, "FILE [--seconds S]",
+      "some seconds of a run for a viewer of timelines (Perfetto)" },
+    { "report", verl_spy_report, RUN | JSON, "[--seconds S]",
+      "where the time goes, what holds the run up, what would help" },
+    { "record", verl_spy_record, RUN | TIMEOUT, "FILE [FILTER…]", "keep messages in a file" },
+    { "replay", verl_spy_replay, JSON | TIMEOUT, "FILE [--to ACTOR]", "show a recording, or feed it to one actor" },
+    { NULL, NULL, 0, NULL, NULL },
 };
 
 static const char s_about[] =
@@ -29,27 +36,46 @@ static const char s_about[] =
     "Watches a live run of this user without touching it: what cannot be taken in time is dropped here, and counted.\n"
     "\n";
 
-static const char s_common[] =
-    "\n"
-    "options of all:\n"
-    "  --run DIR     the directory of the run (default: the newest live run of this user)\n"
-    "  --json        one JSON object a line\n"
-    "  --timeout S   end after S seconds\n"
+// The common options that not all commands take: which do is found in their table.
+static const struct {
+    int         takes;
+    const char *name, *about;
+} s_options[] = {
+    { RUN, "--run", "--run DIR     the directory of the run (default: the newest live run of this user)" },
+    { JSON, "--json", "--json        one JSON object a line" },
+    { TIMEOUT, "--timeout", "--timeout S   end after S seconds; of replay --to: after S seconds in which nothing moved" },
+};
+
+static const char s_rest[] =
     "  --quiet       no remarks and no closing summary\n"
     "  --version, --help\n"
     "\n"
-    "Exit code: 0 done, 1 the run is gone or an assertion failed, 2 usage.\n";
+    "verl-spy COMMAND --help says more. Exit code: 0 done, 1 the run is gone, an assertion failed or there were fewer\n"
+    "messages than -n says, 2 usage.\n";
 
 static int
 s_help(void)
 {
     fputs(s_about, stdout);
     for (const verl_spy_command_t *command = s_commands; command->word; command++) {
-        int length = printf("  verl-spy %s %s", command->word, command->arguments);
-        printf("%*s%s\n", length < 44 ? 44 - length : 2, "", command->about);
+        int width = 12 + verl_text_width(command->word) + verl_text_width(command->arguments);
+        printf("  verl-spy %s %s%*s%s\n", command->word, command->arguments, width < 56 ? 56 - width : 2, "",
+               command->about);
     }
-    fputs(s_common, stdout);
-    return fflush(stdout) || ferror(stdout) ? EXIT_FAILED : EXIT_DONE;
+    printf("\noptions:\n");
+    for (size_t i = 0; i < sizeof s_options / sizeof *s_options; i++) {
+        const char *comma = "";
+        printf("  %s\n                (", s_options[i].about);
+        for (const verl_spy_command_t *command = s_commands; command->word; command++) {
+            if (command->takes & s_options[i].takes) {
+                printf("%s%s", comma, command->word);
+                comma = ", ";
+            }
+        }
+        printf(")\n");
+    }
+    fputs(s_rest, stdout);
+    return verl_spy_written("verl-spy");
 }
 
 static const verl_spy_command_t *
@@ -89,12 +115,24 @@ s_common_option(int count, char **words, int *at, verl_spy_options_t *options)
     return 1;
 }
 
+// Refuses what the command would pass over. Returns -1 to go on, else the exit code.
+static int
+s_check(const verl_spy_command_t *command, const verl_spy_options_t *options)
+{
+    int given = (options->run ? RUN : 0) | (options->json ? JSON : 0) | (options->timeout > 0 ? TIMEOUT : 0);
+    for (size_t i = 0; i < sizeof s_options / sizeof *s_options; i++)
+        if (given & ~command->takes & s_options[i].takes)
+            return verl_spy_usage("verl-spy", "%s takes no %s", command->word, s_options[i].name);
+    return -1;
+}
+
 int
 main(int count, char **words)
 {
     verl_spy_options_t options = { 0 };
     const verl_spy_command_t *command = NULL;
     int left = 1;
+    verl_limits_widen();
     for (int i = 1; i < count; i++) {
         int taken = s_common_option(count, words, &i, &options);
         if (taken < 0)
@@ -105,14 +143,16 @@ main(int count, char **words)
             continue;
         if (!command && (strcmp(words[i], "--help") == 0 || strcmp(words[i], "-h") == 0))
             return s_help();
-        if (strcmp(words[i], "--version") == 0)
-            return printf("verl-spy %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED;
+        if (strcmp(words[i], "--version") == 0) {
+            printf("verl-spy %s\n", VERL_VERSION);
+            return verl_spy_written("verl-spy");
+        }
         words[left++] = words[i];
     }
-    verl_limits_widen();
     words[left] = NULL;
     if (!command)
         command = &s_commands[0];
     words[0] = (char *) (uintptr_t) command->word;
-    return command->run(left, words, &options);
+    int code = s_check(command, &options);
+    return code < 0 ? command->run(left, words, &options) : code;
 }

@@ -73,6 +73,32 @@ Test(spy_follow, json_has_what_the_design_names)
     world_close(world);
 }
 
+// Each line has the promised keys, null where a record has none.
+Test(spy_follow, json_has_the_same_keys_for_every_kind)
+{
+    static const char *const keys[] = { "t", "from", "to", "kind", "stage", "batch", "revision", "seq", "bytes" };
+    world_t *world = world_open();
+    spy_t spy;
+    int kinds = 0;
+    s_follow(&spy, world, "--run $RUN --json --kind data,ran -n 20 --quiet");
+    atomic_store(&world->wanted, 50);
+    spy_wait(&spy, 20);
+    cr_assert_eq(spy_lines(spy.said), 20);
+    for (char *line = spy.said; *line; line = strchr(line, '\n') + 1) {
+        json_t *object = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+        bool ran = strcmp(json_string_value(json_object_get(object, "kind")), "ran") == 0;
+        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+            cr_assert(json_object_get(object, keys[i]), "%s is not in %.300s", keys[i], line);
+        cr_assert_eq(json_is_null(json_object_get(object, "to")), ran);
+        cr_assert_eq(json_is_null(json_object_get(object, "seq")), ran);
+        kinds |= ran ? 1 : 2;
+        json_decref(object);
+    }
+    cr_assert_eq(kinds, 3);
+    spy_done(&spy);
+    world_close(world);
+}
+
 Test(spy_follow, filters_where_the_messages_are_sent)
 {
     world_t *world = world_open();
@@ -177,6 +203,24 @@ Test(spy_follow, a_run_that_ends_too_early_is_exit_code_1)
     world_close(world);
 }
 
+Test(spy_follow, fewer_messages_than_wanted_when_its_time_is_over_is_exit_code_1)
+{
+    world_t *world = world_open();
+    spy_t spy;
+    s_follow(&spy, world, "--run $RUN -n 20 --timeout 0.5");
+    atomic_store(&world->wanted, 5);
+    spy_wait(&spy, 20);
+    cr_assert_eq(spy.code, 1);
+    cr_assert(strstr(spy.remarks, "not the 20 of -n"), "%s", spy.remarks);
+    spy_done(&spy);
+    s_follow(&spy, world, "record $RUN/few --run $RUN -n 20 --timeout 0.5 --kind data");
+    spy_wait(&spy, 20);
+    cr_assert_eq(spy.code, 1);
+    cr_assert(strstr(spy.remarks, "not the 20 of -n"), "%s", spy.remarks);
+    spy_done(&spy);
+    world_close(world);
+}
+
 Test(spy_follow, timeout_ends_it)
 {
     world_t *world = world_open();
@@ -193,7 +237,11 @@ Test(spy_follow, wrong_usage_is_exit_code_2_and_no_run_is_1)
 {
     world_t *world = world_open();
     const char *const wrong[] = { "--kind nothing", "--batch 9-3", "--edge ab", "-n 0", "--every x", "--assert 'max('",
-                                  "--assert gap_ms", "something", "--actor", "--timeout 0" };
+                                  "--assert gap_ms", "something", "--actor", "--timeout 0", "report --timeout 3",
+                                  "batch 1 --timeout 3", "graph --timeout 3", "timeline x --timeout 3",
+                                  "timeline x --json", "record x --json", "replay x --run $RUN", "replay x --timeout 3",
+                                  "replay x --revision 2", "replay x --to a -n 3", "replay x --to a --speed 2",
+                                  "replay x --to a --batch 3", "replay x --to a --kind data" };
     spy_t spy;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         spy_start(&spy, world, wrong[i]);

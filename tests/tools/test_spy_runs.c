@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/base/clock.h"
@@ -26,13 +27,15 @@ s_text(int steps, const char *busy_ms)
     return text;
 }
 
-// Starts verl-spy with these words on the run; its output goes to FOLDER/NAME.out and .err.
+// Starts verl-spy with these words, on the run unless they are about a recording; its output goes to FOLDER/NAME.out and .err.
 static pid_t
 s_spy(const run_t *run, const char *name, const char *words)
 {
     char command[1000];
-    snprintf(command, sizeof command, "exec %s/bin/verl-spy --run %s/run %s >%s/%s.out 2>%s/%s.err", VERL_BINARY_DIR,
-             run->folder, words, run->folder, name, run->folder, name);
+    bool live = strncmp(words, "replay", 6) != 0;
+    snprintf(command, sizeof command, "exec %s/bin/verl-spy %s%s%s %s >%s/%s.out 2>%s/%s.err", VERL_BINARY_DIR,
+             live ? "--run " : "", live ? run->folder : "", live ? "/run" : "", words, run->folder, name, run->folder,
+             name);
     pid_t pid = fork();
     if (pid == 0) {
         sigset_t none;
@@ -216,5 +219,117 @@ Test(spy_runs, a_recording_is_replayed_into_one_actor, .timeout = 200)
     free(said);
     snprintf(words, sizeof words, "replay %s/file --to nobody", run.folder);
     cr_assert_eq(s_wait(s_spy(&run, "nobody", words)), 1);
+    run_done(&run);
+}
+
+// Two stages, of which the second gives what the third reads.
+static const char s_changing[] =
+    "[run]\nname = \"changing\"\nsteps = %d\n"
+    "[stage.source]\nkind = \"synthetic\"\nrows = 4\nbytes = 8\nbusy_ms = 2\n"
+    "[stage.middle]\nkind = \"synthetic\"\ndepends_on = [\"source\"]\nbytes = 2000\nbusy_ms = %s\n"
+    "[stage.sink]\nkind = \"synthetic\"\ndepends_on = [\"middle\"]\nreads = [\"payload\"]\n";
+
+static const char *
+s_changing_text(int steps, const char *busy_ms)
+{
+    static char text[1000];
+    snprintf(text, sizeof text, s_changing, steps, busy_ms);
+    return text;
+}
+
+static void
+s_until_size(const char *path, off_t size)
+{
+    struct stat status = { 0 };
+    int64_t limit = verl_now() + 20 * VERL_S;
+    while ((stat(path, &status) || status.st_size < size) && verl_now() < limit)
+        usleep(5000);
+    cr_assert_geq(status.st_size, size, "%s has %lld bytes within 20 s", path, (long long) size);
+}
+
+// Of what the replay of a revision gave: the bytes of the first message's column.
+static int64_t
+s_payload(const char *said)
+{
+    json_t *first = json_loads(said, JSON_DISABLE_EOF_CHECK, NULL);
+    int64_t bytes = json_integer_value(
+        json_object_get(json_object_get(json_object_get(first, "columns"), "payload"), "bytes"));
+    json_decref(first);
+    return bytes;
+}
+
+// A run that is changed while it is recorded: an actor gets the batches of one revision, by the topology of that one.
+Test(spy_runs, a_recording_of_two_revisions_is_replayed_by_the_topology_of_either, .timeout = 200)
+{
+    static const struct { const char *option; int64_t bytes; const char *said; } cases[] = {
+        { "", 4 * 3000, "of revision 2," }, { "--revision 2", 4 * 3000, "of revision 2," },
+        { "--revision 1", 4 * 2000, "of revision 1," },
+    };
+    run_t run;
+    char words[300], command[600], path[100];
+    run_start(&run, s_changing_text(100000, "2"), "");
+    run_until_steps(&run, 1);
+    snprintf(path, sizeof path, "%s/file", run.folder);
+    snprintf(words, sizeof words, "record %s --values --kind data", path);
+    pid_t spy = s_spy(&run, "spy", words);
+    s_until_size(path, 30000);
+    snprintf(command, sizeof command, "%s/bin/verl-inject --run %s/run set stage.middle.bytes=3000 >/dev/null 2>&1",
+             VERL_BINARY_DIR, run.folder);
+    cr_assert_eq(system(command), 0);       // it answers when the change is in force
+    struct stat status;
+    cr_assert_eq(stat(path, &status), 0);
+    s_until_size(path, status.st_size + 400000);
+    kill(spy, SIGINT);
+    cr_assert_eq(s_wait(spy), 0);
+    kill(run.pid, SIGINT);
+    run_wait(&run, 60);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        snprintf(words, sizeof words, "replay %s --to middle --json %s --assert 'shown > 0'", path, cases[i].option);
+        int code = s_wait(s_spy(&run, "again", words));
+        char *remarks = s_output(&run, "again.err"), *said = s_output(&run, "again.out");
+        cr_assert_eq(code, 0, "%s: %s", cases[i].option, remarks);
+        cr_assert(strstr(remarks, cases[i].said), "%s: %s", cases[i].option, remarks);
+        cr_assert_eq(s_payload(said), cases[i].bytes, "%s: %.400s", cases[i].option, said);
+        free(remarks);
+        free(said);
+    }
+    snprintf(words, sizeof words, "replay %s --to middle --assert 'shown == 0'", path);
+    cr_assert_eq(s_wait(s_spy(&run, "assert", words)), 1);
+    snprintf(words, sizeof words, "replay %s --to middle --revision 9", path);
+    cr_assert_eq(s_wait(s_spy(&run, "none", words)), 1);
+    char *remarks = s_output(&run, "none.err");
+    cr_assert(strstr(remarks, "no topology of revision 9"), "%s", remarks);
+    free(remarks);
+    run_done(&run);
+}
+
+// Whatever ends a replay, its folder goes with it; and it is made where temporary files are wanted.
+Test(spy_runs, a_replay_that_is_hung_up_leaves_nothing, .timeout = 200)
+{
+    run_t run;
+    char words[300], path[100];
+    run_start(&run, s_changing_text(40, "100"), "");
+    run_until_steps(&run, 1);
+    snprintf(words, sizeof words, "record %s/file --values --kind data", run.folder);
+    pid_t spy = s_spy(&run, "spy", words);
+    run_wait(&run, 120);
+    cr_assert_eq(s_wait(spy), 0);
+    snprintf(path, sizeof path, "%s/temporary", run.folder);
+    cr_assert_eq(mkdir(path, 0700), 0);
+    cr_assert_eq(setenv("TMPDIR", path, 1), 0);
+    snprintf(words, sizeof words, "replay %s/file --to middle", run.folder);
+    pid_t again = s_spy(&run, "again", words);
+    unsetenv("TMPDIR");
+    s_until_line(&run, "again.out");
+    struct stat status;
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_gt(status.st_nlink, 2, "its folder is there");
+    kill(again, SIGHUP);
+    cr_assert_eq(s_wait(again), 1);
+    cr_assert_eq(stat(path, &status), 0);
+    cr_assert_eq(status.st_nlink, 2, "its folder is gone");
+    char *remarks = s_output(&run, "again.err");
+    cr_assert(strstr(remarks, "interrupted"), "%s", remarks);
+    free(remarks);
     run_done(&run);
 }

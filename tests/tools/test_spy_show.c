@@ -5,11 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/tensor/batch.h"
+#include "tools/display_text.h"
 #include "tools/spy_follow_batch.h"
 #include "tools/spy_follow_merge.h"
 #include "tools/spy_follow_names.h"
 #include "tools/spy_follow_show.h"
-#include "tools/spy_follow_words.h"
+#include "tools/spy_views.h"
 
 // A frame of a party with `count` records at times from, from + step, …
 static void
@@ -93,36 +94,54 @@ Test(spy_merge, what_is_malformed_is_counted)
     verl_spy_merge_destroy(&merge);
 }
 
-Test(spy_words, text_is_printable_and_bounded)
+// Whatever its length: the same unit as in the plan and in top.
+Test(spy_show, sizes_have_units)
 {
-    static const struct { const char *bytes; size_t size, room; const char *shown; } cases[] = {
-        { "plain", 5, 40, "plain" },
-        { "two\nlines\t", 10, 40, "two\\nlines\\t" },
-        { "\x1b[31mred", 8, 40, "·[31mred" },
-        { "caf\xc3\xa9", 5, 40, "café" },
-        { "bad\xff\xc3", 5, 40, "bad··" },
-        { "0123456789", 10, 9, "01234…" },
-        { "", 0, 40, "" },
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char shown[64];
-        size_t length = verl_spy_words_text(cases[i].bytes, cases[i].size, shown, cases[i].room);
-        cr_assert_str_eq(shown, cases[i].shown);
-        cr_assert(length == strlen(shown) && length < cases[i].room);
-    }
-}
-
-Test(spy_words, bytes_have_units)
-{
-    static const struct { uint64_t bytes; const char *shown; } cases[] = {
-        { 0, "0 B" }, { 999, "999 B" }, { 1000, "1.0 kB" }, { 12345, "12.3 kB" }, { 123456, "123 kB" },
-        { 999999, "1.0 MB" }, { 5ull << 30, "5.4 GB" }, { UINT64_MAX, "18447 PB" },
+    static const struct { double bytes; const char *shown; } cases[] = {
+        { 0, "0 B" }, { 1023, "1023 B" }, { 1024, "1.0 KiB" }, { 12345, "12.1 KiB" }, { 123456, "121 KiB" },
+        { 5.0 * (1 << 30), "5.0 GiB" }, { 18446744073709551615.0, "16777216 TiB" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char shown[16];
-        verl_spy_words_bytes(cases[i].bytes, shown);
-        cr_assert_str_eq(shown, cases[i].shown);
+        cr_assert_str_eq(verl_spy_size(cases[i].bytes, shown, sizeof shown), cases[i].shown);
     }
+}
+
+// Names of wide characters stand in columns of a terminal, not of characters; nothing of them steers it.
+Test(spy_show, columns_are_as_wide_as_a_terminal_shows_them)
+{
+    static const char *const names[] = { "ab", "\xe6\x97\xa5\xe6\x9c\xac", "e\xcc\x81z", "\x1b" };
+    char *said = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&said, &size);
+    verl_spy_view_t view = { .out = out };
+    verl_trace_record_t *record = calloc(1, sizeof *record);
+    int column = -1;
+    record->kind = VERL_TRACE_RAN;
+    for (int turn = 0; turn < 2; turn++) {  // the first turn finds the widest
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            snprintf(record->from, sizeof record->from, "%s", names[i]);
+            snprintf(record->stage, sizeof record->stage, "s");
+            record->message.batch = 77;
+            cr_assert_eq(verl_spy_show(&view, record), 0);
+            fflush(out);
+            char *line = said + size - 1;
+            while (line > said && line[-1] != '\n')
+                line--;
+            char *number = strstr(line, "77 ");
+            cr_assert(number, "%s", line);
+            *number = 0;                    // what stands before it
+            int width = verl_text_width(line);
+            *number = '7';
+            cr_assert_null(strchr(line, '\x1b'));
+            if (turn == 1 && column < 0)
+                column = width;
+            cr_assert(turn == 0 || width == column, "%s: %d, not %d", names[i], width, column);
+        }
+    }
+    fclose(out);
+    free(said);
+    free(record);
 }
 
 Test(spy_names, a_name_that_the_run_does_not_have_is_remarked)
@@ -242,7 +261,7 @@ Test(spy_show, a_column_whose_bytes_are_not_of_its_shape_is_refused)
     verl_spy_batch_done(&batch);
     record->message.body_size--;
     cr_assert_eq(verl_spy_batch_read(record, &batch, &error), -1);
-    cr_assert(strstr(error.text, "malformed"));
+    cr_assert(strstr(error.text, "packed batch"));
     free(record);
     verl_buffer_done(&frame);
 }
