@@ -95,7 +95,7 @@ s_on_signal(director_t *self)
         bool second = self->interrupted;
         self->interrupted = true;
         if (second || self->phase == PHASE_STARTING) {
-            self->halted = true;
+            self->halted |= !self->error.text[0];   // else it had failed before
             verl_stop(self);
             verl_node_kill(self->node);
             continue;
@@ -155,12 +155,11 @@ s_open(director_t *self, verl_error_t *error)
 
 // The state that an actor goes on from.
 static void
-s_give_state(director_t *self, party_t *party, const char *checkpoint)
+s_give_state(director_t *self, party_t *party, const verl_resume_t *from)
 {
     char path[4600];
-    snprintf(path, sizeof path, "%s/%s", checkpoint, party->name);
-    if (self->first > 0 && verl_party_saves(self, party) && access(path, R_OK) == 0 &&
-        !(party->restore = strdup(path)))
+    snprintf(path, sizeof path, "%s/%s", from->checkpoint, party->name);
+    if (verl_resume_has(from, party->name) && !(party->restore = strdup(path)))
         verl_error_set(&self->error, "out of memory");
 }
 
@@ -178,7 +177,7 @@ s_start(director_t *self, const verl_resume_t *from, verl_error_t *error)
         slot->party = verl_party_start(self, &plan->actors[slot->actor], slot->replica, error);
         if (!slot->party)
             return -1;
-        s_give_state(self, slot->party, from->checkpoint);
+        s_give_state(self, slot->party, from);
     }
     return verl_resume_changes(self, from, error);
 }
@@ -275,7 +274,7 @@ s_sum_up(director_t *self)
     int count = verl_stage_names(self, &names);
     verl_run_result_done(result);
     result->stages_count = 0;
-    result->interrupted = self->interrupted;
+    result->interrupted = self->interrupted && (self->halted || !self->error.text[0]);
     result->done = verl_ledger_done(self->ledger);
     result->skipped = self->skipped_count;
     result->seconds = self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0;

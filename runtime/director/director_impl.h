@@ -155,6 +155,7 @@ typedef struct verl_resume {                // where a life begins
     int64_t            step;                // its first batch
     int64_t            numbers;             // of revisions that were used before
     char               checkpoint[4200];    // whose state it is; step 0: none
+    json_t            *actors;              // whose state is in it
     verl_resume_cut_t *cuts;                // changes to be made again
 } verl_resume_t;
 
@@ -269,6 +270,7 @@ bool verl_restartable(const verl_plan_actor_t *actor);
 int  verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error);
 int  verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error_t *error);
 void verl_resume_done(verl_resume_t *from);
+bool verl_resume_has(const verl_resume_t *from, const char *actor);     // its state
 
 // changes.c
 void verl_change_free(change_t *change);                            // NULL: nothing

@@ -2,6 +2,8 @@
 //
 // A change is made again at the batch at which it came into force, so that the run is the same as if it had never ended.
 #include <dirent.h>
+#include <errno.h>
+#include <unistd.h>
 #include "runtime/director/director_impl.h"
 #include "runtime/topology/topology.h"
 
@@ -41,6 +43,25 @@ s_load(const char *directory, int64_t revision, verl_error_t *error)
     return plan;
 }
 
+// Whoever left its state in the checkpoint has to find it there.
+static int
+s_look_for_states(const verl_resume_t *from, verl_error_t *error)
+{
+    char path[4600];
+    size_t i;
+    json_t *actor;
+    json_array_foreach(from->actors, i, actor) {
+        const char *name = json_string_value(actor);
+        snprintf(path, sizeof path, "%s/%s", from->checkpoint, name ? name : "");
+        if (!name)
+            return verl_error_set(error, "%s/manifest.json names an actor that is no text", from->checkpoint);
+        if (access(path, R_OK | X_OK))
+            return verl_error_set(error, "cannot read %s, the state of actor `%s`: %s; without %s the run would go on from "
+                                  "an earlier step", path, name, strerror(errno), from->checkpoint);
+    }
+    return 0;
+}
+
 static int
 s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
 {
@@ -50,14 +71,27 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
     json_t *manifest = json_load_file(path, 0, &wrong);
     const json_t *step = json_object_get(manifest, "step"), *revision = json_object_get(manifest, "revision"),
                  *cut = json_object_get(manifest, "cut");
+    json_t *actors = json_object_get(manifest, "actors");
     int failed = 0;
-    if (!json_is_integer(step) || json_integer_value(step) != from->step || !json_is_integer(revision))
+    if (!json_is_integer(step) || json_integer_value(step) != from->step || !json_is_integer(revision) ||
+        json_integer_value(revision) < 1 || !json_is_integer(cut) || json_integer_value(cut) < 0 ||
+        !json_is_array(actors))
         failed = verl_error_set(error, "%s is no manifest of step %" PRId64 "%s%s", path, from->step,
                                 manifest ? "" : ": ", manifest ? "" : wrong.text);
     from->cut = json_integer_value(cut);
+    from->actors = failed ? NULL : json_incref(actors);
     *ret_revision = failed ? 0 : json_integer_value(revision);
     json_decref(manifest);
-    return failed;
+    return failed ? -1 : s_look_for_states(from, error);
+}
+
+bool
+verl_resume_has(const verl_resume_t *from, const char *actor)
+{
+    bool has = false;
+    for (size_t i = 0; i < json_array_size(from->actors); i++)
+        has |= strcmp(json_string_value(json_array_get(from->actors, i)), actor) == 0;
+    return has;
 }
 
 // --- the changes that came later ----------------------------------------------------------------------------------
@@ -126,7 +160,7 @@ s_read_event(verl_resume_t *from, json_t *line, verl_error_t *error)
     return strcmp(event, "cut") == 0 ? s_add(from, revision, line, error) : 0;
 }
 
-// Whole lines; a torn last one was never acted upon.
+// Whole lines; a torn last one was never acted upon. A run that has not come to a checkpoint may have none.
 static int
 s_read_log(const char *directory, verl_resume_t *from, verl_error_t *error)
 {
@@ -135,6 +169,8 @@ s_read_log(const char *directory, verl_resume_t *from, verl_error_t *error)
     int failed = 0;
     snprintf(path, sizeof path, "%s/run.log", directory);
     FILE *file = fopen(path, "re");
+    if (!file && (errno != ENOENT || from->step > 0))
+        return verl_error_errno(error, "cannot read %s, which says how the run was changed", path);
     while (file && !failed && getline(&text, &room, file) > 0) {
         json_t *line = json_loads(text, 0, NULL);
         if (line)
@@ -142,6 +178,8 @@ s_read_log(const char *directory, verl_resume_t *from, verl_error_t *error)
         json_decref(line);
     }
     free(text);
+    if (file && ferror(file))
+        failed = verl_error_errno(error, "cannot read %s, which says how the run was changed", path);
     if (file)
         fclose(file);
     return failed;
@@ -151,6 +189,8 @@ void
 verl_resume_done(verl_resume_t *from)
 {
     s_forget(from);
+    json_decref(from->actors);
+    from->actors = NULL;
     verl_plan_destroy(&from->owned);
     from->plan = NULL;
 }
@@ -161,6 +201,7 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
     int64_t revision = 1;
     verl_plan_t *before = from->owned;
     s_forget(from);
+    json_decref(from->actors);
     *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
     if (from->step > 0) {
         snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);

@@ -1,4 +1,5 @@
 // saving.c: checkpoints: a cut between two batches, written by all actors that keep state, whole or not at all.
+#include <unistd.h>
 #include "runtime/director/director_impl.h"
 
 // Whose state belongs to the checkpoint of so many batches: of the revision of the last of them.
@@ -24,13 +25,22 @@ s_anybody(const director_t *self, int64_t step)
     return any;
 }
 
+// Did an actor leave its state in the checkpoint that ends? A program may keep none after all.
+static bool
+s_left(const director_t *self, const party_t *party, int64_t step)
+{
+    char path[4600];
+    snprintf(path, sizeof path, "%s/checkpoints/step-%" PRId64 ".tmp/%s", self->config->run_directory, step, party->name);
+    return s_belongs(self, party, step) && (!verl_party_actor(self, party)->kind->external || access(path, F_OK) == 0);
+}
+
 static json_t *
 s_manifest(const director_t *self, int64_t step)
 {
     const revision_t *revision = s_revision(self, step);
     json_t *actors = json_array();
     for (const party_t *party = self->parties; party; party = party->next)
-        if (s_belongs(self, party, step))
+        if (s_left(self, party, step))
             json_array_append_new(actors, json_string(party->name));
     return json_pack("{s:I, s:I, s:I, s:I, s:o}", "step", (json_int_t) step, "revision",
                      (json_int_t) revision->plan->revision, "cut", (json_int_t) revision->cut, "seed",

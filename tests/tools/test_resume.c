@@ -147,6 +147,52 @@ Test(resume, refuses_what_is_no_run_and_one_that_lives, .timeout = 100)
     run_done(&run);
 }
 
+// What a shell does to the run's folder, in which LAST is its last checkpoint.
+static void
+s_shell(const run_t *run, const char *words)
+{
+    char command[600];
+    snprintf(command, sizeof command,
+             "cd %s && LAST=run/checkpoints/$(ls run/checkpoints | sed -n 's/^step-\\([0-9]*\\)$/\\1 &/p' | sort -n | "
+             "tail -1 | cut -d' ' -f2) && %s", run->folder, words);
+    cr_assert_eq(system(command), 0, "%s", command);
+}
+
+static void
+s_does_not_resume(const run_t *run, const char *words)
+{
+    char command[300];
+    snprintf(command, sizeof command,
+             "! " VERL_BINARY_DIR "/bin/verl-run --quiet --resume run >said 2>&1 && { grep -q '%s' said || ! cat said; }",
+             words);
+    s_shell(run, command);
+}
+
+// Each time it says what is missing and leaves all as it is; with everything in its place it goes on.
+Test(resume, refuses_what_lacks_a_state_or_the_log_of_its_changes, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    s_undisturbed("", &metrics, &recorded);
+    run_start_after(&run, FILES, LEARNS, "");
+    s_until_checkpoint(&run, 4);
+    run_until_steps(&run, 6);
+    kill(run.pid, SIGKILL);
+    run_wait(&run, 20);
+    s_shell(&run, "mv $LAST/policy gone");
+    s_does_not_resume(&run, "the state of actor `policy`: No such file");
+    s_shell(&run, "mv gone $LAST/policy && mv run/run.log gone");
+    s_does_not_resume(&run, "run.log, which says how the run was changed: No such file");
+    s_shell(&run, "mkdir run/run.log");
+    s_does_not_resume(&run, "run.log, which says how the run was changed: Is a directory");
+    s_shell(&run, "rmdir run/run.log && mv gone run/run.log && cp $LAST/manifest.json . && "
+                  "sed -i 's/\"actors\"/\"people\"/' $LAST/manifest.json");
+    s_does_not_resume(&run, "is no manifest of step");
+    s_shell(&run, "mv manifest.json $LAST && exec " VERL_BINARY_DIR "/bin/verl-run --quiet --resume run >resumed 2>&1");
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
 Test(restart, a_lost_policy_takes_the_run_back_to_its_checkpoint, .timeout = 300)
 {
     run_t run;
