@@ -31,17 +31,25 @@ s_help(void)
 {
     printf("usage: verl-spy top [--once] [--every S] [--run DIR] [--json] [--timeout S]\n"
            "\n"
-           "Shows the stages of a live run (state, batch, queue, age, batches a second, and the share of the time that "
-           "each is\n"
-           "busy, moves bytes, waits for data, weights, a full consumer or its worker) and its actors (state, memory, "
-           "what they\n"
-           "work on). On a terminal it is drawn again each second until Ctrl-C; elsewhere, or with --once, it is "
-           "printed once.\n"
-           "With --json, an object a second, or one.\n"
+           "Shows the stages of a live run (state, batch, queue, credit, age, batches a second, and the share of the "
+           "time that\n"
+           "each is busy, moves bytes, waits for data, weights, a full consumer or its worker) and its actors (state, "
+           "memory,\n"
+           "what they work on). On a terminal it is drawn again each second until Ctrl-C; elsewhere, or with --once, it "
+           "is\n"
+           "printed once. With --json, an object a second, or one.\n"
+           "\n"
+           "The state of a stage that does not run says what it waits for: no data, no permit (a source), no weights, no "
+           "worker\n"
+           "(another stage of its actor runs), or full: there is no room for what it would give until its readers are "
+           "done.\n"
+           "Queue: batches that came and were not taken. Credit: messages that its readers would take from it now; 0: it "
+           "is\n"
+           "held up by them.\n"
            "\n"
            "  --once      print it once\n"
            "  --every S   seconds between two looks (1)\n");
-    return fflush(stdout) || ferror(stdout);
+    return verl_spy_written(NAME);
 }
 
 // --- lines --------------------------------------------------------------------------------------------------------
@@ -82,6 +90,18 @@ s_head(verl_buffer_t *text, const json_t *status, bool unicode)
                      verl_spy_number(status, "revision"));
 }
 
+static const char *
+s_state(const json_t *stage)
+{
+    static const char *const words[][2] = { { "data", "no data" }, { "permit", "no permit" }, { "weights", "no weights" },
+                                            { "room", "full" }, { "worker", "no worker" } };
+    const char *waits = verl_spy_text(stage, "waits");
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(waits, words[i][0]) == 0)
+            return words[i][1];
+    return verl_spy_text(stage, "state");
+}
+
 static void
 s_stage(const top_t *self, verl_buffer_t *text, const json_t *status, const json_t *stage, int widest)
 {
@@ -90,12 +110,15 @@ s_stage(const top_t *self, verl_buffer_t *text, const json_t *status, const json
     double batch = verl_spy_number(stage, "batch"), age = verl_spy_number(stage, "age");
     verl_text_cell(text, verl_spy_text(stage, "name"), widest, false, self->unicode);
     verl_display_text_add(text, "  ");
-    verl_text_cell(text, verl_spy_text(stage, "state"), 9, false, true);
+    verl_text_cell(text, s_state(stage), 10, false, true);
     snprintf(cell, sizeof cell, batch >= 0 ? "%.0f" : "", batch);
     verl_text_cell(text, cell, 7, true, true);
     snprintf(cell, sizeof cell, "%.0f/%.0f", verl_spy_number(stage, "done"), verl_spy_number(stage, "total"));
     verl_text_cell(text, cell, 13, true, true);
     verl_text_format(text, "%7.0f", verl_spy_number(stage, "queue"));
+    const json_t *credit = json_object_get(stage, "credit");
+    snprintf(cell, sizeof cell, json_is_integer(credit) ? "%.0f" : "", verl_spy_number(stage, "credit"));
+    verl_text_cell(text, cell, 8, true, true);
     verl_text_cell(text, age > 0 ? verl_text_duration(age, cell, sizeof cell) : "", 9, true, true);
     verl_text_cell(text, verl_spy_rate(s_rate(self, status, stage), cell, sizeof cell), 8, true, true);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
@@ -115,7 +138,7 @@ s_stages(const top_t *self, verl_buffer_t *text, const json_t *status)
     int widest = s_widest(stages, "name");
     verl_display_text_add(text, "\n");
     verl_text_cell(text, "stage", widest, false, true);
-    verl_display_text_add(text, "  state      batch         done  queue      age");
+    verl_display_text_add(text, "  state       batch         done  queue  credit      age");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         verl_text_cell(text, heads[i], i ? 9 : 8, true, true);
     verl_display_text_add(text, "  hand-off\n");
@@ -269,10 +292,10 @@ s_top(top_t *self)
     if (!self->client)
         return 1;
     verl_client_interrupt_by(self->client, self->signal_fd);
-    const char *terminal = getenv("TERM");
+    const char *terminal = getenv("TERM"), *plain = getenv("NO_COLOR");
     self->screen = !self->once && !self->options->json && isatty(STDOUT_FILENO) && terminal &&
                    strcmp(terminal, "dumb") != 0;
-    self->colour = self->screen && !getenv("NO_COLOR");
+    self->colour = self->screen && !(plain && *plain);
     self->once |= !self->screen && !self->options->json;
     if (self->screen)
         fputs("\x1b[?1049h\x1b[?25l", stdout);
@@ -289,7 +312,7 @@ s_top(top_t *self)
 int
 verl_spy_top(int argc, char **argv, const verl_spy_options_t *options)
 {
-    top_t self = { .options = options, .every = 1, .unicode = verl_spy_unicode(), .signal_fd = -1 };
+    top_t self = { .options = options, .every = 1, .unicode = verl_text_unicode(), .signal_fd = -1 };
     for (int i = 1; i < argc; i++) {
         bool missing = false;
         const char *value, *word = argv[i];
