@@ -130,7 +130,7 @@ verl_report_saved(host_t *host, int64_t step)
     verl_pack_array(&body, 2);
     verl_pack_cstr(&body, "saved");
     verl_pack_int(&body, step);
-    s_send(host, &body, 0, step, true, NULL);
+    s_tell(host, &body, 0, step, true, NULL);
 }
 
 void
@@ -170,7 +170,7 @@ s_log(host_t *host, const char *who, int64_t batch, const char *text)
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 3);
     verl_pack_cstr(&body, "log");
-    verl_pack_cstr(&body, stage->name);
+    verl_pack_cstr(&body, who);
     verl_pack_cstr(&body, text);
     s_send(host, &body, 0, batch, true, NULL);
 }
@@ -193,7 +193,7 @@ s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double s
     verl_buffer_t body = { 0 };
     verl_pack_array(&body, 5);
     verl_pack_cstr(&body, "loaded");
-    verl_pack_cstr(&body, who);
+    verl_pack_cstr(&body, stage->name);
     verl_pack_int(&body, stage->batch);
     verl_pack_cstr(&body, what);
     verl_pack_real(&body, seconds);
