@@ -48,18 +48,15 @@ s_on_malformed(void *context, const char *reason)
 static void
 s_on_trace(void *context, const verl_message_t *message)
 {
-    static const verl_trace_kind_t kinds[] = { [VERL_MESSAGE_DATA] = VERL_TRACE_ORDER,
-                                               [VERL_MESSAGE_STATUS] = VERL_TRACE_STATUS,
-                                               [VERL_MESSAGE_PING] = VERL_TRACE_PING,
-                                               [VERL_MESSAGE_PONG] = VERL_TRACE_PONG };
     const director_t *self = context;
     char label[300] = "?";
     if (!verl_tap_on(self->tap))
         return;
     for (const party_t *party = self->parties; party; party = party->next)
         if (party->incarnation == message->to)
-            snprintf(label, sizeof label, "%s#%" PRIu64, party->name, party->incarnation);
-    verl_tap_event_t event = { .kind = kinds[message->type], .message = message, .from = "director#1", .to = label };
+            verl_party_label(party, label, sizeof label);
+    verl_tap_event_t event = { .kind = verl_trace_kind_of_message(message, true), .message = message,
+                               .from = VERL_TRACE_DIRECTOR, .to = label };
     verl_tap_message(self->tap, &event);
 }
 
@@ -122,7 +119,7 @@ s_open_sockets(director_t *self, verl_error_t *error)
     zmq_ctx_set(self->zmq, ZMQ_MAX_SOCKETS, 16384);
     if (self->config->signal_fd >= 0 && epoll_ctl(self->epoll_fd, EPOLL_CTL_ADD, self->config->signal_fd, &event))
         return verl_error_errno(error, "cannot watch for signals");
-    self->tap = verl_tap_new(self->zmq, "director#1", error);
+    self->tap = verl_tap_new(self->zmq, VERL_TRACE_DIRECTOR, error);
     self->traces = self->tap ? verl_traces_new(self->epoll_fd, s_send_trace, self, error) : NULL;
     if (!self->traces)
         return -1;

@@ -21,7 +21,6 @@
 #include "runtime/topology/difference.h"
 #include "runtime/wire/pack.h"
 
-#define VERL_CONTROL_WINDOW 4096
 #define VERL_IDLE_MS        4000            // longest sleep of the loop
 #define VERL_WATCHED_NS     (VERL_S / 5)    // between views, and pings, when somebody looks
 #define VERL_STATES         7               // of a stage: seat_state_t, as in the report "done" …

@@ -87,11 +87,8 @@ verl_party_pause_as(party_t *party, const party_t *other)
 const char *
 verl_party_label(const party_t *party, char *label, size_t size)
 {
-    if (party->instance && party->instance->replicas > 1)
-        snprintf(label, size, "%s.%" PRId64 "#%" PRIu64, party->name, party->replica, party->incarnation);
-    else
-        snprintf(label, size, "%s#%" PRIu64, party->name, party->incarnation);
-    return label;
+    return verl_trace_label(label, size, party->name, party->replica, party->instance ? party->instance->replicas : 1,
+                            party->incarnation);
 }
 
 const char *
