@@ -308,6 +308,16 @@ def refuses_a_block_outside_its_slab(bench):
 
 
 @rule
+def refuses_a_status_that_cannot_be(bench):
+    _refused(bench, lambda line: line.sink.status(line.it, line.out, 9, 64, 0), "a status of more than was sent")
+
+
+@rule
+def refuses_a_status_that_is_done_with_more_than_came(bench):
+    _refused(bench, lambda line: line.sink.status(line.it, line.out, 0, 64, 1), "a status of more done than came")
+
+
+@rule
 def refuses_a_batch_that_the_run_does_not_have(bench):
     _refused(bench, lambda line: line.source.send(line.it, line.into, 1, 5000, ids(2)), "batch 5000 of 1000")
 

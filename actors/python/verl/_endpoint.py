@@ -109,6 +109,10 @@ class Outbound:
                 self.answered_at = now_ns()
             self.sent = to
 
+    def credit(self) -> int:
+        """How many more messages the receiver would take now."""
+        return max(0, self.limit - self.last)
+
     def flush(self) -> None:
         if self.peer is not None:
             self.peer.flush()
@@ -306,8 +310,11 @@ class Endpoint:
 
     def _on_status(self, peer: Peer, message: Message) -> None:
         out = peer.outbound.get(message.edge)
-        if out is None or message.seq > out.last or not 0 <= message.batch <= out.last:
+        if out is None:
             return
+        if not message.batch <= message.seq <= out.last:
+            raise Malformed(f"incarnation {peer.incarnation} says that {message.seq} messages came and {message.batch} "
+                            f"are done with, of {out.last} that it was sent over edge {out.edge}")
         if message.seq == 0 and out.received == 0 and out.sent:  # the receiver has just opened the channel
             out.send_from(1)
             peer.flush()

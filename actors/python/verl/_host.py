@@ -134,10 +134,15 @@ class Host:
         revision = seat.world.revision if seat is not None else self.worlds[-1].revision if self.worlds else 0
         if seat is not None:
             return pack([seat.index, seat.next, now - seat.started, float(seat.stage.progressed), self.prepared,
-                         revision, self.paused])
+                         revision, self.paused, self._seats()])
         task = self.worker.task
         since = now - self.worker.task_since if task != NONE else 0
-        return pack([task, self.worker.task_batch, since, 0.0, self.prepared, revision, self.paused])
+        return pack([task, self.worker.task_batch, since, 0.0, self.prepared, revision, self.paused,
+                     self._seats()])
+
+    def _seats(self) -> List[List[int]]:
+        """For who watches: what each stage waits for, and how many messages its readers would take."""
+        return [[world.revision, seat.index, seat.state, seat.credit()] for world in self.worlds for seat in world.seats]
 
     def account(self) -> None:
         """Books the time of each stage under what it did."""

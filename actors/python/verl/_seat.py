@@ -137,7 +137,10 @@ class Seat:
         self.spent[MOVE] += moved
         self.moved = 0
 
-    # what came
+    def credit(self) -> int:
+        """How many messages all its readers would take now; -1: it sends to none."""
+        return min((channel.credit() for out in self.outs for channel in out.channels.values()
+                    if channel.peer is not None), default=-1)
 
     def prune(self) -> None:
         """What came for batches that are not this stage's is done with."""
