@@ -133,13 +133,43 @@ verl_report_saved(host_t *host, int64_t step)
     s_tell(host, &body, 0, step, true, NULL);
 }
 
+// Messages that all readers of a stage would take of it now; -1: it sends to none.
+static int64_t
+s_credit(const seat_t *seat)
+{
+    int64_t least = -1;
+    for (int i = 0; i < seat->out_count; i++)
+        for (int64_t j = 0; seat->out[i].channels && j < seat->out[i].replicas; j++) {
+            int64_t credit = seat->out[i].channels[j] ? verl_outbound_credit(seat->out[i].channels[j]) : -1;
+            least = credit >= 0 && (least < 0 || credit < least) ? credit : least;
+        }
+    return least;
+}
+
+static void
+s_pack_seats(const host_t *host, verl_buffer_t *body)
+{
+    uint32_t count = 0;
+    for (const world_t *world = host->worlds; world; world = world->next)
+        count += (uint32_t) world->seats_count;
+    verl_pack_array(body, count);
+    for (const world_t *world = host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count; i++) {
+            verl_pack_array(body, 4);
+            verl_pack_int(body, world->plan->revision);
+            verl_pack_int(body, world->seats[i].index);
+            verl_pack_int(body, world->seats[i].state);
+            verl_pack_int(body, s_credit(&world->seats[i]));
+        }
+}
+
 void
 verl_report_state(host_t *host, verl_buffer_t *body)
 {
     pthread_mutex_lock(&host->lock);
     const seat_t *seat = host->running;
     bool task = !seat && host->task != VERL_TASK_NONE;
-    verl_pack_array(body, 7);
+    verl_pack_array(body, 8);
     verl_pack_int(body, seat ? seat->index : host->task);
     verl_pack_int(body, seat ? seat->next : task ? host->task_batch : -1);
     verl_pack_int(body, seat ? verl_now() - seat->started : task ? verl_now() - host->task_since : 0);
@@ -147,6 +177,7 @@ verl_report_state(host_t *host, verl_buffer_t *body)
     verl_pack_bool(body, host->prepared);
     verl_pack_int(body, seat ? seat->world->plan->revision : 0);
     verl_pack_bool(body, host->paused);
+    s_pack_seats(host, body);
     pthread_mutex_unlock(&host->lock);
 }
 

@@ -297,4 +297,6 @@ verl_hear_pong(director_t *self, const verl_message_t *message)
     party->running_batch = batch;
     party->running_since = now - since;
     party->progress = progress >= 1 ? 1 : progress > 0 ? progress : 0;     // what is no number is none
+    if (fields > 7)
+        verl_hear_seats(party, &reader);
 }

@@ -33,6 +33,11 @@ typedef struct party party_t;
 
 typedef enum { PHASE_STARTING, PHASE_RUNNING, PHASE_SAVING, PHASE_STOPPING } phase_t;
 
+typedef struct seat_view {                  // a stage of an actor, as it says itself
+    int64_t revision, stage, state;         // state: what it waits for, in the numbers of a pong
+    int64_t credit;                         // messages that its readers would take now; -1: it has none
+} seat_view_t;
+
 struct party {                              // one incarnation, as the director knows it
     party_t         *next;
     verl_instance_t *instance;
@@ -58,6 +63,8 @@ struct party {                              // one incarnation, as the director 
     int              running;               // stage, or a host_task_t
     int64_t          running_revision, running_batch, running_since;
     double           progress;
+    seat_view_t     *seats;                 // owned
+    uint32_t         seats_count;
 };
 
 typedef struct times {
@@ -246,6 +253,12 @@ void verl_on_saved(director_t *self, party_t *party, int64_t step);
 void verl_end_checkpoints(director_t *self);                        // those that are whole now
 void verl_finish(director_t *self);                                 // the last checkpoint, then the end
 void verl_end_saving(director_t *self);                             // if that is whole
+
+// seats.c: what a pong says of the stages. / What a stage waits for ("data", "permit", "weights", "room", "worker";
+// NULL: for nothing, or nobody says), and the least that its readers would take now (-1: it has none, or nobody says).
+void verl_hear_seats(party_t *party, verl_reader_t *reader);
+void verl_view_seats(const director_t *self, const revision_t *revision, int stage, const char **ret_waits,
+                     int64_t *ret_credit);
 
 // ending.c
 void verl_stop(director_t *self);

@@ -63,6 +63,7 @@ verl_party_free(director_t *self, party_t *party)
     if (party->instance)
         verl_node_forget(self->node, party->instance);
     free(party->restore);
+    free(party->seats);
     free(party->name);
     free(party);
 }

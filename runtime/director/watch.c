@@ -75,15 +75,22 @@ s_stage(const director_t *self, const revision_t *revision, int index)
 {
     verl_stage_view_t view;
     verl_stage_times_t times;
+    const char *waits;
+    int64_t credit;
     const verl_plan_stage_t *stage = &revision->plan->stages[index];
     verl_view_stage(self, revision, index, &view);
+    verl_view_seats(self, revision, index, &waits, &credit);
     verl_times(self, stage->name, &times);
-    return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}, s:f}", "name",
-                     stage->name, "actor", revision->plan->actors[stage->actor].name, "state", view.state, "batch",
-                     (json_int_t) view.batch, "done", (json_int_t) view.done, "total", (json_int_t) view.total, "queue",
-                     (json_int_t) view.queue, "age", view.age, "progress", view.progress, "shares", "busy", times.busy,
-                     "moving", times.moving, "data", times.waiting_data, "weights", times.waiting_weights, "room",
-                     times.blocked, "worker", times.waiting_worker, "handoff_us", times.handoff_us);
+    json_t *object = json_pack(
+        "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}, s:f}", "name", stage->name,
+        "actor", revision->plan->actors[stage->actor].name, "state", view.state, "batch", (json_int_t) view.batch, "done",
+        (json_int_t) view.done, "total", (json_int_t) view.total, "queue", (json_int_t) view.queue, "age", view.age,
+        "progress", view.progress, "shares", "busy", times.busy, "moving", times.moving, "data", times.waiting_data,
+        "weights", times.waiting_weights, "room", times.blocked, "worker", times.waiting_worker, "handoff_us",
+        times.handoff_us);
+    json_object_set_new(object, "waits", waits && strcmp(view.state, "waiting") == 0 ? json_string(waits) : json_null());
+    json_object_set_new(object, "credit", credit >= 0 ? json_integer((json_int_t) credit) : json_null());
+    return object;
 }
 
 static json_t *

@@ -169,6 +169,16 @@ verl_outbound_last(const verl_outbound_t *outbound)
     return last;
 }
 
+int64_t
+verl_outbound_credit(const verl_outbound_t *outbound)
+{
+    verl_endpoint_t *self = outbound->peer->endpoint;
+    pthread_mutex_lock(&self->lock);
+    int64_t credit = outbound->limit > outbound->last ? (int64_t) (outbound->limit - outbound->last) : 0;
+    pthread_mutex_unlock(&self->lock);
+    return credit;
+}
+
 uint64_t
 verl_outbound_to(const verl_outbound_t *outbound)
 {

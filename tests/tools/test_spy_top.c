@@ -101,6 +101,49 @@ Test(top, names_who_paused_an_actor)
     run_cut(&run);
 }
 
+static const char s_held_up[] =
+    "[run]\nname = \"held-up\"\nsteps = 1000000\nmax_in_flight = 20\nmax_bytes = 3000000\n"
+    "[stage.a]\nkind = \"synthetic\"\nrows = 1\nbytes = 400000\nbusy_ms = 1\n"
+    "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"a\"]\nreads = [\"payload\"]\n";
+
+// Looks until a stage waits for this, at most 30 s. Owned by the caller.
+static json_t *
+s_until_waits(const run_t *run, const char *stage, const char *what)
+{
+    int64_t limit = verl_now() + 30 * VERL_S;
+    while (true) {
+        json_t *status = show_json(run, "top --once --run run --json");
+        const char *waits = json_string_value(json_object_get(named(status, "stages", stage), "waits"));
+        if (waits && strcmp(waits, what) == 0)
+            return status;
+        json_decref(status);
+        cr_assert_lt(verl_now(), limit, "%s waits for %s within 30 s", stage, what);
+    }
+}
+
+// Who is held up by its readers is told from who has nothing to do.
+Test(top, a_blocked_stage_is_told_from_a_waiting_one, .timeout = 120)
+{
+    run_t run;
+    char command[400];
+    run_start(&run, s_held_up, "");
+    run_until_steps(&run, 20);
+    json_t *status = s_until_waits(&run, "c", "data");
+    cr_expect_gt(number(named(status, "stages", "a"), "credit"), 0);
+    cr_expect(json_is_null(json_object_get(named(status, "stages", "c"), "credit")), "nobody reads what it gives");
+    json_decref(status);
+    snprintf(command, sizeof command, "cd %s && %s/bin/verl-inject --run run pause c >/dev/null 2>&1", run.folder,
+             VERL_BINARY_DIR);
+    cr_assert_eq(system(command), 0);
+    status = s_until_waits(&run, "a", "room");
+    cr_expect_lt(number(named(status, "stages", "a"), "credit"), 64, "its reader takes no more");
+    json_decref(status);
+    shown_t shown = show(&run, "top --run run");
+    cr_expect(strstr(shown.out, "\na      full "), "%s", shown.out);
+    shown_done(&shown);
+    run_cut(&run);
+}
+
 Test(top, ends_with_a_sentence_where_there_is_no_run_or_a_wrong_word)
 {
     run_t run;
