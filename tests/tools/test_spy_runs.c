@@ -172,6 +172,38 @@ Test(spy_runs, a_run_that_is_watched_measures_the_same, .timeout = 200)
     run_done(&watched);
 }
 
+// An actor's replicas are told apart by the names that verl-run's own log has for them, and named together by the actor's.
+Test(spy_runs, a_replica_has_the_name_that_the_log_has_for_it, .timeout = 200)
+{
+    static const char *const words[] = { "--json -n 30 --kind data --actor work", "--json -n 3 --kind data --actor work.1" };
+    run_t run;
+    run_start(&run, "[run]\nname = \"replicas\"\nsteps = 100000\n"
+                    "[stage.make]\nkind = \"synthetic\"\nrows = 2\nbusy_ms = 1\n"
+                    "[stage.work]\nkind = \"synthetic\"\nreplicas = 3\ndepends_on = [\"make\"]\n", "");
+    run_until_steps(&run, 3);
+    char *log = run_file(&run, "run.log");
+    for (int i = 0; i < 2; i++) {
+        int seen[3] = { 0 };
+        cr_assert_eq(s_wait(s_spy(&run, "spy", words[i])), 0);
+        char *said = s_output(&run, "spy.out");
+        for (char *line = strtok(said, "\n"); line; line = strtok(NULL, "\n")) {
+            json_t *message = json_loads(line, 0, NULL);
+            const char *to = json_string_value(json_object_get(message, "to"));
+            cr_assert(to && strncmp(to, "work.", 5) == 0 && to[5] >= '0' && to[5] <= '2' && to[6] == '#', "%s", line);
+            cr_assert(strstr(log, to), "%s is not in run.log", to);
+            seen[to[5] - '0']++;
+            json_decref(message);
+        }
+        cr_assert_gt(seen[1], 0);
+        cr_assert(i == 0 ? seen[0] && seen[2] : !seen[0] && !seen[2]);
+        free(said);
+    }
+    free(log);
+    kill(run.pid, SIGINT);
+    run_wait(&run, 60);
+    run_done(&run);
+}
+
 Test(spy_runs, a_killed_spy_ends_its_trace, .timeout = 200)
 {
     run_t run;

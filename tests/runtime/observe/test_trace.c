@@ -145,3 +145,13 @@ Test(summary, of_text_it_is_the_lengths_of_rows)
     cr_assert(summary.elements == 10 && summary.numbers == 3 && summary.min == 0 && summary.max == 7);
     cr_assert_float_eq(summary.mean, 10.0 / 3, 1e-12);
 }
+
+Test(trace, a_label_names_the_replica_where_there_are_several)
+{
+    char label[64], narrow[9];
+    cr_assert_str_eq(verl_trace_label(label, sizeof label, "reward", 0, 1, 7), "reward#7");
+    cr_assert_str_eq(verl_trace_label(label, sizeof label, "reward", 0, 0, 7), "reward#7");
+    cr_assert_str_eq(verl_trace_label(label, sizeof label, "reward", 0, 4, 7), "reward.0#7");
+    cr_assert_str_eq(verl_trace_label(label, sizeof label, "reward", 3, 4, UINT64_MAX), "reward.3#18446744073709551615");
+    cr_assert_str_eq(verl_trace_label(narrow, sizeof narrow, "reward", 3, 4, 7), "reward.3");
+}
