@@ -23,7 +23,7 @@ extern const verl_option_t verl_command_options[], verl_command_work_options[];
 int verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
 // said.c: the same, without asking again what was asked already while the files that the command names stay as they
-// are.
+// are; one that failed is asked again after 5 s. Any thread.
 int verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
 // What the program says about a stage of this name: borrowed from `said`; NULL and a sentence where it has none.

@@ -1,21 +1,26 @@
-// said.c: what programs said about themselves, as long as their files stay what they are. See kind.h.
+// said.c: what programs said about themselves, as long as their files stay what they are; and, for a few seconds, that
+// one of them did not. See kind.h.
 //
 // A topology with ten commands is checked again with each change of a running run, in the thread that grants permits:
 // an interpreter that starts takes that thread a tenth of a second each time. What a file includes may have changed
 // without it; the program itself refuses a table then that was made for other columns (it fails before the change is in
-// force).
+// force). One that hangs is asked once for all the stages that name it.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include "actors/command/kind.h"
 
-#define S_KEPT 64
+#define S_KEPT     64
+#define S_FAILED_S 5                        // seconds for which a failure is believed: what it lacked may be there then
 
 typedef struct said {
-    char   *key;
-    json_t *what;
+    char           *key;
+    json_t         *what;                   // NULL: it failed, and …
+    char           *why;                    // … this is why
+    struct timespec at;                     // it was known
 } said_t;
 
 static struct {
@@ -43,25 +48,41 @@ s_key(const verl_strings_t *command)
     return key;
 }
 
-// What is kept under a key, a copy; NULL: nothing.
-static json_t *
-s_find(const char *key)
+static bool
+s_is_old(const said_t *said)
 {
-    json_t *found = NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return !said->what && now.tv_sec - said->at.tv_sec >= S_FAILED_S;
+}
+
+// Of what is kept under a key a copy: 0 with *ret, or -1 with the sentence; 1: nothing is, or no memory.
+static int
+s_find(const char *key, json_t **ret, char *error, size_t size)
+{
+    int found = 1;
     pthread_mutex_lock(&s_said.mutex);
-    for (int i = 0; i < S_KEPT && !found; i++)
-        if (s_said.kept[i].key && strcmp(s_said.kept[i].key, key) == 0)
-            found = json_deep_copy(s_said.kept[i].what);
+    for (int i = 0; i < S_KEPT && found == 1; i++) {
+        const said_t *said = &s_said.kept[i];
+        if (!said->key || strcmp(said->key, key) != 0 || s_is_old(said))
+            continue;
+        found = said->what ? 0 : -1;
+        if (found)
+            snprintf(error, size, "%s", said->why);
+        else if (!(*ret = json_deep_copy(said->what)))
+            found = 1;
+    }
     pthread_mutex_unlock(&s_said.mutex);
     return found;
 }
 
-// Takes the key.
+// Takes the key. what: NULL where it failed.
 static void
-s_keep(char *key, const json_t *what)
+s_keep(char *key, const json_t *what, const char *why)
 {
-    json_t *copy = json_deep_copy(what);
-    if (!copy) {
+    said_t said = { .key = key, .what = json_deep_copy(what), .why = what ? NULL : strdup(why) };
+    clock_gettime(CLOCK_MONOTONIC, &said.at);
+    if (!said.what && !said.why) {
         free(key);
         return;
     }
@@ -69,8 +90,9 @@ s_keep(char *key, const json_t *what)
     said_t *place = &s_said.kept[s_said.next];
     s_said.next = (s_said.next + 1) % S_KEPT;
     free(place->key);
+    free(place->why);
     json_decref(place->what);
-    *place = (said_t) { .key = key, .what = copy };
+    *place = said;
     pthread_mutex_unlock(&s_said.mutex);
 }
 
@@ -78,15 +100,14 @@ int
 verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, size_t size)
 {
     char *key = s_key(command);
-    *ret = key ? s_find(key) : NULL;
-    if (*ret) {
+    *ret = NULL;
+    int found = key ? s_find(key, ret, error, size) : 1;
+    if (found <= 0) {
         free(key);
-        return 0;
+        return found;
     }
     int failed = verl_command_ask(command, ret, error, size);
-    if (!failed && key)
-        s_keep(key, *ret);
-    else
-        free(key);
+    if (key)
+        s_keep(key, *ret, error);
     return failed;
 }

@@ -13,6 +13,7 @@ verl_change_free(change_t *change)
 {
     if (!change)
         return;
+    verl_check_drop(&change->check);
     verl_difference_destroy(&change->difference);
     for (int i = 0; i < change->swaps_count; i++)
         free(change->swaps[i]);
@@ -146,16 +147,17 @@ verl_changes_failed(director_t *self, int64_t revision, const char *why)
 
 // --- checking -----------------------------------------------------------------------------------------------------
 
-static verl_plan_t *
-s_load(director_t *self, const change_t *change, verl_topology_errors_t *errors)
+// Batches go on meanwhile, but not beyond the one that the change is for.
+static void
+s_begin_check(director_t *self, change_t *change)
 {
-    const verl_plan_t *newest = verl_revision_newest(self)->plan;
-    size_t size = 0;
-    char *text = verl_plan_text(newest, &size);
-    verl_plan_t *plan = text ? verl_topology_load_change(text, size, newest->file, change->text, strlen(change->text),
-                                                         change->path, errors) : NULL;
-    free(text);
-    return plan;
+    verl_error_t error = { "" };
+    if (!change->show && change->at > verl_ledger_granted(self->ledger))
+        change->hold = change->at;
+    change->check = verl_check_begin(verl_revision_newest(self)->plan, change->text, change->path, self->epoll_fd,
+                                     &error);
+    if (!change->check)
+        s_refuse(self, change, "%s", error.text);
 }
 
 // All mistakes, a line each.
@@ -291,7 +293,7 @@ s_check(director_t *self, change_t *change)
     verl_topology_errors_t errors = { 0 };
     verl_error_t error = { "" };
     char text[300];
-    verl_plan_t *plan = s_load(self, change, &errors);
+    verl_plan_t *plan = verl_check_end(&change->check, &errors);
     if (!plan) {
         s_refuse_errors(self, change, &errors);
         verl_topology_errors_done(&errors);
@@ -443,7 +445,10 @@ verl_changes_step(director_t *self)
     if (!change || self->phase != PHASE_RUNNING)
         return;
     if (!change->candidate) {
-        s_check(self, change);
+        if (!change->check)
+            s_begin_check(self, change);
+        else if (verl_check_over(change->check))
+            s_check(self, change);
         return;
     }
     while (self->changes == change && s_step(self, change))

@@ -10,6 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/json.h"
 #include "runtime/control/server.h"
+#include "runtime/director/check.h"
 #include "runtime/director/director.h"
 #include "runtime/director/ledger.h"
 #include "runtime/director/node.h"
@@ -121,6 +122,7 @@ typedef struct change {                     // a request to change the topology,
     int                swaps_count;
     char             **swaps;
     change_step_t      step;
+    verl_check_t      *check;               // under way; NULL: not begun, or over
     revision_t        *candidate;
     verl_difference_t *difference;
     int64_t            hold;                // the batch whose permit it holds back; -1: none

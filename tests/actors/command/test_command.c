@@ -114,6 +114,29 @@ Test(command, a_program_is_asked_again_when_its_file_has_changed)
     cr_assert_eq(system(error), 0, "it was not asked twice");
 }
 
+Test(command, a_program_that_failed_is_believed_for_a_while_and_asked_again_later, .timeout = 60)
+{
+    char asked[] = "/tmp/verl-command-XXXXXX", script[200];
+    int fd = mkstemp(asked);
+    cr_assert(fd >= 0);
+    snprintf(script, sizeof script, "echo x >> %s; echo not today >&2; exit 3", asked);
+    const char *words[] = { "sh", "-c", script };
+    verl_strings_t command = { .count = 3, .items = words };
+    int64_t begin = verl_now();
+    for (off_t size = 0; size < 4;) {       // until it was asked twice
+        char error[1000] = "";
+        json_t *said = NULL;
+        cr_assert_eq(verl_command_describe(&command, &said, error, sizeof error), -1);
+        cr_assert(!said && strstr(error, "status 3") && strstr(error, "not today"), "%s", error);
+        cr_assert_lt(verl_now() - begin, 50 * VERL_S);
+        size = lseek(fd, 0, SEEK_END);
+        cr_assert(size == 2 || verl_now() - begin > 2 * VERL_S, "it was asked again at once");
+        usleep(20000);
+    }
+    close(fd);
+    unlink(asked);
+}
+
 Test(command, options_are_held_to_what_the_program_declares)
 {
     char error[1000] = "";
