@@ -8,7 +8,7 @@
 #include "tools/spy.h"
 
 const char verl_spy_filter_help[] =
-    "  --actor A       messages from or to an actor, reward, or one incarnation of it, reward#7\n"
+    "  --actor A       messages from or to an actor, reward; one replica of it, reward.1; one incarnation, reward#7\n"
     "  --stage S       made or read by a stage\n"
     "  --edge A:B      from a stage or actor to another; either side may be empty\n"
     "  --kind K,…      data, weights, status, ping, pong, order, report, ran (a handler ran), all\n"

@@ -233,6 +233,8 @@ s_replay(replay_t *replay)
     totals.counts.seen += replay->unmatched;
     totals.came -= replay->enough ? 0 : replay->unmatched;
     totals.counts.sent -= replay->unmatched < totals.counts.sent ? replay->unmatched : totals.counts.sent;
+    if (replay->enough && totals.counts.sent > totals.came)
+        totals.counts.sent = totals.came;   // the rest was not read
     if (error.text[0] && !replay->options->quiet)
         fprintf(stderr, NAME ": %s; what is whole was shown\n", error.text);
     if (!replay->options->quiet)

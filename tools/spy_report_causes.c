@@ -116,7 +116,9 @@ s_find_in_flight(search_t *self, verl_model_t *work)
     }
     cause->in_flight = many;
     char before[80] = "the one before it is";
-    if (now > 1)
+    if (now == 2)
+        snprintf(before, sizeof before, "all but the last one before it are");
+    else if (now > 2)
         snprintf(before, sizeof before, "all but the last %lld before it are", (long long) now - 1);
     snprintf(cause->text, sizeof cause->text,
              "max_in_flight = %lld: a batch may begin only when %s done everywhere, so that stages stand idle while "

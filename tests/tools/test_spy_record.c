@@ -159,6 +159,9 @@ Test(spy_record, fewer_messages_than_wanted_is_exit_code_1)
     s_replay(&spy, world, "-n 10");
     cr_assert_eq(spy.code, 0, "%s", spy.remarks);
     spy_done(&spy);
+    s_replay(&spy, world, "-n 4 --assert 'lost == 0 && shown == 4'");
+    cr_assert_eq(spy.code, 0, "%s", spy.remarks);
+    spy_done(&spy);
     world_close(world);
 }
 

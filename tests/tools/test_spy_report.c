@@ -122,6 +122,14 @@ Test(diagnosis, too_few_batches_in_flight_are_named_with_the_fewest_that_do)
     cr_expect_float_eq(cause->gain, 2, 0.05);
     cr_expect_eq(cause->in_flight, 2, "%s", cause->help);
     cr_expect_float_eq(found->cured, 1 / 0.03, 1);
+    cr_expect(strstr(cause->text, "only when the one before it is done"), "%s", cause->text);
+    found = s_diagnose(2, "[{\"name\": \"a\", \"ms\": 20}, {\"name\": \"b\", \"ms\": 20}, "
+                          "{\"name\": \"c\", \"ms\": 20}, {\"name\": \"d\", \"ms\": 20}]",
+                       "[{\"maker\": \"a\", \"reader\": \"b\", \"columns\": [\"x\"]}, "
+                       "{\"maker\": \"b\", \"reader\": \"c\", \"columns\": [\"y\"]}, "
+                       "{\"maker\": \"c\", \"reader\": \"d\", \"columns\": [\"z\"]}]", "[]");
+    cause = s_only(found, VERL_DISEASE_SYNCHRONOUS);
+    cr_expect(strstr(cause->text, "only when all but the last one before it are done"), "%s", cause->text);
 }
 
 Test(diagnosis, a_dependency_that_brings_nothing_is_named)
@@ -325,6 +333,28 @@ Test(report, of_a_window_forgets_what_was_before)
     cr_expect_eq(shown.code, 2);
     shown_done(&shown);
     run_cut(&run);
+}
+
+// Of a run that was resumed the lines of its earlier lives are there too: theirs are no tokens of the seconds of this one.
+Test(report, counts_the_tokens_of_this_life_only)
+{
+    run_t run;
+    char path[120];
+    run_whole(&run, "[run]\nname = \"again\"\nsteps = 10\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 1\n", "");
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    snprintf(path, sizeof path, "%s/run/metrics.jsonl", run.folder);
+    FILE *file = fopen(path, "w");
+    cr_assert(file);
+    for (int step = 0; step < 25; step++)
+        fprintf(file, "{\"step\":%d,\"tokens/sum\":%d,\"timing_s/step\":%d}\n", step, step < 15 ? 1000000 : 7,
+                step < 15 ? 100 : 1);
+    cr_assert_eq(fclose(file), 0);
+    json_t *report = show_json(&run, "report --run run --json");
+    cr_expect_eq(number(report, "done"), 10);
+    cr_expect_float_eq(number(report, "tokens_per_second") * number(report, "seconds"), 70, 1e-6);
+    cr_expect_float_eq(number(report, "batches_per_second_under_way"), 1, 1e-6);
+    json_decref(report);
+    run_done(&run);
 }
 
 Test(report, says_what_is_wrong_where_there_is_nothing_to_report)
