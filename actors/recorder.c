@@ -320,6 +320,20 @@ s_finish(verl_stage_t *stage)
     }
 }
 
+// Is it what the run itself writes: one of its names, or of a group of them?
+static bool
+s_is_taken(const char *file)
+{
+    static const char *const names[] = { "metrics.jsonl", "run.log", "script.jsonl", "logs", "checkpoints", "lock" };
+    static const char *const groups[] = { "topology.toml", "topology-", "handover-", "control.json" };
+    bool taken = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        taken |= strcmp(file, names[i]) == 0;
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        taken |= strncmp(file, groups[i], strlen(groups[i])) == 0;
+    return taken;
+}
+
 // Whatever the topology says, nothing outside the run directory is written.
 static int
 s_declare(verl_declaration_t *declaration, const void *state, const void *options)
@@ -327,18 +341,15 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     (void) state;
     const recorder_options_t *self = options;
     const char *file = self->file ? self->file : "";
-    static const char *const taken[] = { "metrics.jsonl", "run.log", "topology.toml", "logs", "checkpoints", "lock",
-                                       "control.json" };
     bool strange = false;
     for (const char *c = file; *c; c++)
         strange |= (unsigned char) *c < ' ' || *c == 0x7f;
     if (!*file || strange || strlen(file) > 200 || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
         verl_declare_error(declaration, "file", "'%s' is no name of a file in the run directory: give one without '/', "
                            "such as \"samples.jsonl\"", file);
-    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
-        if (!strcmp(file, taken[i]))
-            verl_declare_error(declaration, "file", "'%s' is what the run itself writes: another name, such as "
-                               "\"samples.jsonl\", would be right", file);
+    if (s_is_taken(file))
+        verl_declare_error(declaration, "file", "'%s' is what the run itself writes: another name, such as "
+                           "\"samples.jsonl\", would be right", file);
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <verl.h>
 #include "actors/kit/measure.h"
 #include "actors/rl/rules.h"
+#include "runtime/base/utf8.h"
 
 #define S_RULES "exact|regex|gsm8k|gsm8k_flexible|math|dapo|random"
 
@@ -167,10 +168,12 @@ static void
 s_measure_row(verl_stage_t *stage, const char *kind, const verl_column_t *source, int64_t row, const char *value,
               const char *name, float figure)
 {
-    char metric[256];
+    char metric[256], set[151];
     size_t bytes = 7;
     const char *text = source && source->dtype == VERL_TEXT ? verl_column_text(source, row, &bytes) : "unknown";
-    snprintf(metric, sizeof metric, "%s/%.*s/%s%s", kind, (int) (bytes < 150 ? bytes : 150), text, value, name);
+    snprintf(set, sizeof set, "%.*s", (int) (bytes < sizeof set ? bytes : sizeof set - 1), text);
+    verl_utf8_trim(set);
+    snprintf(metric, sizeof metric, "%s/%s/%s%s", kind, set, value, name);
     verl_metric(stage, metric, (double) figure);
 }
 

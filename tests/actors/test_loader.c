@@ -159,6 +159,31 @@ Test(loader, recorded_ids_are_taken_as_they_are)
     rig_close(&rig);
 }
 
+Test(loader, recorded_ids_that_are_too_long_fail_or_are_cut_or_left_out)
+{
+    rig_t rig;
+    const char *lines = "{\"prompt_ids\": [5, 6, 7, 8]}\n{\"prompt_ids\": [9]}\n";
+    rig_open(&rig, "loader", "load", "prompts", s_state(lines, ""),
+             "rows = 2\nshuffle = false\nmax_prompt_tokens = 3", NULL);
+    cr_assert_eq(rig_run(&rig, NULL, 0), -1);
+    cr_assert(strstr(rig.failure, ":1: its prompt has 4 tokens, more than max_prompt_tokens = 3"), "%s", rig.failure);
+    rig_close(&rig);
+    rig_open(&rig, "loader", "load", "prompts", s_state(lines, ""),
+             "rows = 2\nshuffle = false\nmax_prompt_tokens = 3\ntoo_long = \"cut-left\"", NULL);
+    cr_assert_eq(rig_run(&rig, NULL, 0), 0, "%s", rig.failure);
+    const int32_t cut[] = { 6, 7, 8 };
+    cr_assert_eq(verl_column_length(verl_batch_column(rig.out, "prompt_ids"), 0), 3);
+    cr_assert_arr_eq(verl_column_i32(verl_batch_column(rig.out, "prompt_ids"), 0), cut, sizeof cut);
+    cr_assert_eq(*verl_column_i32(verl_batch_column(rig.out, "prompt_ids"), 1), 9);
+    rig_close(&rig);
+    rig_open(&rig, "loader", "load", "prompts", s_state(lines, ""),
+             "rows = 2\nshuffle = false\nmax_prompt_tokens = 3\ntoo_long = \"skip\"", NULL);
+    cr_assert_eq(rig_run(&rig, NULL, 0), 0, "%s", rig.failure);
+    cr_assert_eq(verl_batch_rows(rig.out), 1);
+    cr_assert_eq(*verl_column_i64(verl_batch_column(rig.out, "id"), 0), 1);
+    rig_close(&rig);
+}
+
 Test(loader, a_broken_record_is_named_by_file_and_line)
 {
     rig_t rig;

@@ -78,6 +78,27 @@ Test(rule_reward, a_held_out_set_is_measured_by_source_and_by_group)
     rig_close(&rig);
 }
 
+// 149 bytes and a letter of two: what a metric's name has no room for goes as a whole character.
+Test(rule_reward, a_long_source_is_cut_between_two_characters)
+{
+    rig_t rig;
+    char source[160], metric[256];
+    memset(source, 'x', 149);
+    memcpy(source + 149, "\xc3\xa4", 3);
+    const char *const sources[] = { source, source, source, source };
+    rig_open(&rig, "rule_reward", "score", "reward", "", "metrics = \"val\"", NULL);
+    verl_batch_t *made = s_batch();
+    rig_add_texts(made, "answer", s_answers);
+    rig_add_texts(made, "source", sources);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    snprintf(metric, sizeof metric, "val-core/%.149s/mean@1", source);
+    cr_assert(rig_has_metric(&rig, metric));
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
 Test(rule_reward, one_prompt_of_a_held_out_set_is_shown_once)
 {
     rig_t rig;
