@@ -8,6 +8,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
+#define LINE_MOST 10000                     // columns
+
 bool
 verl_text_unicode(void)
 {
@@ -126,6 +128,20 @@ verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int 
         }
     }
     return width;
+}
+
+void
+verl_text_lines(FILE *out, const char *before, const char *text)
+{
+    char *copy = strdup(text), *rest = copy;
+    for (char *line = copy ? strsep(&rest, "\n") : NULL; line; line = strsep(&rest, "\n")) {
+        verl_buffer_t shown = { 0 };
+        verl_text_shown(&shown, line, LINE_MOST, true);
+        if (shown.size)
+            fprintf(out, "%s%.*s\n", before, (int) shown.size, shown.data);
+        verl_buffer_done(&shown);
+    }
+    free(copy);
 }
 
 static void

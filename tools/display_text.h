@@ -4,6 +4,7 @@
 #ifndef VERL_DISPLAY_TEXT_H
 #define VERL_DISPLAY_TEXT_H
 #include <stdbool.h>
+#include <stdio.h>
 #include "runtime/wire/buffer.h"
 
 void verl_display_text_add(verl_buffer_t *buffer, const char *text);
@@ -20,6 +21,10 @@ int verl_text_width(const char *text);
 int verl_text_shown(verl_buffer_t *buffer, const char *text, int columns, bool unicode);
 // The same of so many bytes, which may hold zeroes.
 int verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int columns, bool unicode);
+
+// A text of one or more lines on `out`, each with `before` in front of it; empty ones are left out. Nothing in them moves
+// the cursor, and one longer than 10000 columns is shortened.
+void verl_text_lines(FILE *out, const char *before, const char *text);
 
 // The text, and blanks up to `columns`, behind it or (right) before it. Too long a text is shortened.
 void verl_text_cell(verl_buffer_t *buffer, const char *text, int columns, bool right, bool unicode);

@@ -27,6 +27,7 @@ typedef struct verl_inject_command {
     int       (*run)(int count, char **words, const verl_inject_options_t *options);
     const char *arguments;                  // behind the word, as the usage shows them
     const char *about;                      // one sentence without a full stop
+    bool        changes;                    // … the topology: --plan, --at, --now and --timeout are its options
 } verl_inject_command_t;
 
 // The commands, in inject_changes.c, inject_states.c and script_command.c.
@@ -47,8 +48,8 @@ char *verl_inject_read(const char *path, verl_error_t *error);
 
 // inject_names.c. The plan of the newest revision, as the run tells it; NULL, told: it does not.
 json_t     *verl_inject_names(const verl_inject_options_t *options);
-// Where the keys of a name are: "stage" or "actor"; NULL, told: there is no such name.
-const char *verl_inject_section(const json_t *plan, const char *name);
+// Where the keys of a name are: "stage" or "actor"; NULL with a sentence: there is no such name.
+const char *verl_inject_section(const json_t *plan, const char *name, verl_error_t *error);
 // The fragment that takes away a stage, or an actor with all its stages.
 char       *verl_inject_unset(const json_t *plan, const char *name);
 

@@ -109,6 +109,17 @@ s_make_lines(lines_t *self, change_t *change, const verl_inject_options_t *optio
     return code;
 }
 
+// "stage" or "actor"; NULL, told: there is no such name.
+static const char *
+s_section(const json_t *names, const char *name)
+{
+    verl_error_t error = { "" };
+    const char *section = verl_inject_section(names, name, &error);
+    if (!section)
+        verl_inject_failed("%s", error.text);
+    return section;
+}
+
 // --- the commands -------------------------------------------------------------------------------------------------
 
 int
@@ -139,7 +150,7 @@ verl_inject_swap(int count, char **words, const verl_inject_options_t *options)
         return verl_inject_usage("swap names no actor");
     change_t change = { .path = "swap", .swap = words[1] };
     json_t *names = verl_inject_names(options);
-    const char *kind = names ? verl_inject_section(names, words[1]) : NULL;
+    const char *kind = names ? s_section(names, words[1]) : NULL;
     snprintf(section, sizeof section, "%s.%.200s", kind ? kind : "", words[1]);
     for (int i = 2; kind && i < count; i++)
         s_add_line(&lines, section, words[i]);
@@ -153,7 +164,7 @@ verl_inject_remove(int count, char **words, const verl_inject_options_t *options
     if (count != 2)
         return verl_inject_usage(count < 2 ? "remove names no stage or actor" : "remove takes one name at a time");
     json_t *names = verl_inject_names(options);
-    bool known = names && verl_inject_section(names, words[1]);
+    bool known = names && s_section(names, words[1]);
     char *text = known ? verl_inject_unset(names, words[1]) : NULL;
     json_decref(names);
     if (!known)
@@ -180,7 +191,7 @@ static bool
 s_add_short(lines_t *lines, const json_t *names, const char *assignment)
 {
     char *name = strndup(assignment, strcspn(assignment, "."));
-    const char *section = name ? verl_inject_section(names, name) : NULL;
+    const char *section = name ? s_section(names, name) : NULL;
     if (section)
         s_add_line(lines, section, assignment);
     free(name);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "actors/text/utf8.h"
 #include "runtime/topology/toml.h"
 #include "runtime/topology/value.h"
 #include "tools/inject.h"
@@ -70,11 +71,10 @@ verl_inject_line(const char *section, const char *assignment, verl_error_t *erro
     return line;
 }
 
-char *
-verl_inject_read(const char *path, verl_error_t *error)
+// At most FRAGMENT_MOST + 1 bytes of it. NULL with errno.
+static char *
+s_read(int fd, size_t *ret_size)
 {
-    bool standard = strcmp(path, "-") == 0;
-    int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
     char *text = fd >= 0 ? malloc(FRAGMENT_MOST + 2) : NULL;
     size_t size = 0;
     ssize_t got = -1;
@@ -86,18 +86,44 @@ verl_inject_read(const char *path, verl_error_t *error)
             break;
         size += (size_t) got;
     }
-    if (!text || got < 0)
-        verl_error_errno(error, "cannot read %s", standard ? "standard input" : path);
-    else if (size > FRAGMENT_MOST)
-        verl_error_set(error, "%s has more than 1 MiB: a fragment is a few lines", standard ? "standard input" : path);
-    else if (memchr(text, 0, size))
-        verl_error_set(error, "%s is no text: it has a zero byte in it", standard ? "standard input" : path);
+    *ret_size = size;
+    if (text && got >= 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+// Is it a text of a few lines?
+static int
+s_check(const char *name, const char *text, size_t size, verl_error_t *error)
+{
+    size_t right = verl_utf8_valid((const uint8_t *) text, size);
+    if (size > FRAGMENT_MOST)
+        return verl_error_set(error, "%s has more than 1 MiB: a fragment is a few lines", name);
+    if (memchr(text, 0, size))
+        return verl_error_set(error, "%s is no text: it has a zero byte in it", name);
+    if (right < size)
+        return verl_error_set(error, "%s is no text: its byte %zu is not UTF-8", name, right + 1);
+    return 0;
+}
+
+char *
+verl_inject_read(const char *path, verl_error_t *error)
+{
+    bool standard = strcmp(path, "-") == 0;
+    const char *name = standard ? "standard input" : path;
+    int fd = standard ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    size_t size = 0;
+    char *text = s_read(fd, &size);
+    if (!text)
+        verl_error_errno(error, "cannot read %s", name);
     if (fd > 0)
         close(fd);
-    if (!text || got < 0 || size > FRAGMENT_MOST || memchr(text, 0, size)) {
+    if (text && s_check(name, text, size, error)) {
         free(text);
         return NULL;
     }
-    text[size] = 0;
+    if (text)
+        text[size] = 0;
     return text;
 }

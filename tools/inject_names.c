@@ -49,7 +49,7 @@ s_offer(const json_t *plan, const char *list, verl_nearest_t *nearest)
 }
 
 const char *
-verl_inject_section(const json_t *plan, const char *name)
+verl_inject_section(const json_t *plan, const char *name, verl_error_t *error)
 {
     verl_nearest_t nearest;
     if (s_has(plan, "stages", name))
@@ -60,9 +60,9 @@ verl_inject_section(const json_t *plan, const char *name)
     s_offer(plan, "stages", &nearest);
     s_offer(plan, "actors", &nearest);
     if (nearest.best)
-        verl_inject_failed("no actor or stage is called \"%s\": did you mean \"%s\"?", name, nearest.best);
+        verl_error_set(error, "no actor or stage is called \"%s\": did you mean \"%s\"?", name, nearest.best);
     else
-        verl_inject_failed("no actor or stage is called \"%s\": verl-spy graph shows which there are", name);
+        verl_error_set(error, "no actor or stage is called \"%s\": verl-spy graph shows which there are", name);
     return NULL;
 }
 

@@ -12,31 +12,14 @@
 #include "tools/display_text.h"
 #include "tools/inject.h"
 
-#define LINE_MOST 10000                     // columns
-
 static int s_signal_fd = -1;
 
 // --- words --------------------------------------------------------------------------------------------------------
 
-// Line by line, so that each mistake of a fragment stands by itself. Nothing in it moves the cursor.
-static void
-s_print(FILE *out, const char *before, const char *text)
-{
-    char *copy = strdup(text), *rest = copy;
-    for (char *line = copy ? strsep(&rest, "\n") : NULL; line; line = strsep(&rest, "\n")) {
-        verl_buffer_t shown = { 0 };
-        verl_text_shown(&shown, line, LINE_MOST, true);
-        if (shown.size)
-            fprintf(out, "%s%.*s\n", before, (int) shown.size, shown.data);
-        verl_buffer_done(&shown);
-    }
-    free(copy);
-}
-
 static void
 s_say(const char *text)
 {
-    s_print(stderr, "verl-inject: ", text);
+    verl_text_lines(stderr, "verl-inject: ", text);
 }
 
 int
@@ -164,7 +147,7 @@ verl_inject_ask(verl_client_t *client, const verl_inject_options_t *options, jso
 void
 verl_inject_text(const char *text)
 {
-    s_print(stdout, "", text);
+    verl_text_lines(stdout, "", text);
 }
 
 int

@@ -4,23 +4,56 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "actors/text/utf8.h"
 #include "tools/inject.h"
 #include "tools/script_impl.h"
 
 #define S_MEMORY       (INT64_C(256) << 20)
 #define S_INSTRUCTIONS INT64_C(500000000) // of one function that is called
 
+// The text without what a terminal or a log would take amiss: a blank for a control character, '?' for what is no
+// UTF-8. A long one is cut between two characters.
+static void
+s_clean(const char *text, char *line, size_t size)
+{
+    const uint8_t *at = (const uint8_t *) text, *end = at + strlen(text);
+    size_t used = 0, skip = 0, length;
+    for (; at < end && used + 4 < size; at += length ? length : skip) {
+        uint32_t code = 0;
+        length = verl_utf8_next(at, (size_t) (end - at), &code, &skip);
+        bool control = (code < ' ' && code != '\t') || (code >= 0x7f && code < 0xa0);
+        if (length == 0 || control)
+            line[used++] = length ? ' ' : '?';
+        else
+            memcpy(line + used, at, length);
+        used += length && !control ? length : 0;
+    }
+    line[used] = '\0';
+}
+
+static void
+s_print(const script_t *self, const char *name, const char *text)
+{
+    json_t *object = self->json ? json_pack("{s:s, s:s}", "script", name, "text", text) : NULL;
+    char *line = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (!self->json)
+        printf("%s: %s\n", name, text);
+    else if (line)
+        puts(line);
+    fflush(stdout);
+    free(line);
+    json_decref(object);
+}
+
 void
 verl_script_say(script_t *self, const char *text)
 {
     verl_error_t ignored = { "" };
-    char line[1200];
-    int length = snprintf(line, sizeof line, "%s: %.1000s", self->name, text);
-    for (int i = 0; i < length; i++)
-        if ((unsigned char) line[i] < ' ' && line[i] != '\t')
-            line[i] = ' ';
-    puts(line);
-    fflush(stdout);
+    char name[64], clean[1000], line[1100];
+    s_clean(self->name, name, sizeof name);
+    s_clean(text, clean, sizeof clean);
+    s_print(self, name, clean);
+    snprintf(line, sizeof line, "%s: %s", name, clean);
     if (!self->ended)
         json_decref(verl_script_ask(self, json_pack("{s:s, s:s, s:s}", "do", "script", "state", "log", "text", line),
                                     false, &ignored));
@@ -230,9 +263,9 @@ verl_script_name(script_t *self)
 
 // In the process of the script.
 static int
-s_script(const char *run_directory, const char *file, int guard_fd)
+s_script(const char *run_directory, const char *file, bool json, int guard_fd)
 {
-    script_t self = { .file = file, .signal_fd = -1, .guard_fd = guard_fd, .journal_fd = -1, .at = -1 };
+    script_t self = { .file = file, .json = json, .signal_fd = -1, .guard_fd = guard_fd, .journal_fd = -1, .at = -1 };
     verl_error_t error = { "" };
     verl_script_name(&self);
     int rc = verl_script_open(&self, run_directory, &error);
@@ -256,7 +289,7 @@ s_script(const char *run_directory, const char *file, int guard_fd)
 }
 
 int
-verl_script_main(const char *run_directory, const char *file)
+verl_script_main(const char *run_directory, const char *file, bool json)
 {
-    return verl_script_guarded(run_directory, file, s_script);
+    return verl_script_guarded(run_directory, file, json, s_script);
 }

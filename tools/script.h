@@ -5,12 +5,14 @@
 // are open.
 #ifndef VERL_SCRIPT_H
 #define VERL_SCRIPT_H
+#include <stdbool.h>
 #include "runtime/base/error.h"
 
 // Runs a script to its end. run_directory as verl_client_open takes it. It ends when nothing is left that it waits for,
-// with an error, by SIGINT or SIGTERM, or with the run. Says on standard output what it logs, on standard error why it
-// ended. Returns the exit code of verl-inject (tools/inject.h). Blocks until then.
-int verl_script_main(const char *run_directory, const char *file);
+// with an error, by SIGINT or SIGTERM, or with the run. Says on standard output what it logs (json: an object a line,
+// with `script` and `text`), on standard error why it ended. Returns the exit code of verl-inject (tools/inject.h).
+// Blocks until then.
+int verl_script_main(const char *run_directory, const char *file, bool json);
 
 // Reads a script without running it. 0, or -1 with what is wrong with it, as file:line: what.
 int verl_script_check(const char *file, verl_error_t *error);

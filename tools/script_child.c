@@ -4,12 +4,14 @@
 // its end, whether or not it had said that it is ready.
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -27,7 +29,8 @@ struct verl_script_child {
     char log[4200];
     pid_t pid;
     pthread_t thread;
-    atomic_bool over; // the run is
+    int over_fd;      // an eventfd: the run is over, what its script is still told is of no use
+    atomic_bool over; // … the same, to be looked at
     atomic_bool gone; // the process is
     int status;       // of it, once it is gone
 };
@@ -70,6 +73,8 @@ s_tell_once(const verl_script_child_t *self)
     json_t *request =
         json_pack("{s:s, s:s, s:s, s:b}", "do", "script", "state", "ended", "text", how, "failed", self->status != 0);
     verl_client_t *client = verl_client_open(self->directory, true, &error);
+    if (client)
+        verl_client_interrupt_by(client, self->over_fd);
     json_t *answer = client && request ? verl_client_ask(client, json_incref(request), S_ASK_MS, &error) : NULL;
     bool told = answer && !verl_client_refusal(answer);
     json_decref(answer);
@@ -82,8 +87,9 @@ s_tell_once(const verl_script_child_t *self)
 static void
 s_tell(const verl_script_child_t *self)
 {
+    struct pollfd over = { .fd = self->over_fd, .events = POLLIN };
     while (!atomic_load(&self->over) && !s_tell_once(self))
-        nanosleep(&(struct timespec){ .tv_nsec = 100000000 }, NULL);
+        poll(&over, 1, 100);
 }
 
 static void *
@@ -151,6 +157,14 @@ s_spawn(verl_script_child_t *self, const char *program, const char *file, verl_e
     return self->pid < 0 ? verl_error_errno(error, "cannot start '%s'", program) : 0;
 }
 
+static void
+s_free(verl_script_child_t *self)
+{
+    if (self->over_fd >= 0)
+        close(self->over_fd);
+    free(self);
+}
+
 verl_script_child_t *
 verl_script_start(const char *run_directory, const char *program, const char *file, verl_error_t *error)
 {
@@ -160,18 +174,18 @@ verl_script_start(const char *run_directory, const char *program, const char *fi
         return NULL;
     }
     snprintf(self->directory, sizeof self->directory, "%s", run_directory);
-    if (s_spawn(self, program, file, error) != 0) {
-        free(self);
-        return NULL;
-    }
-    if (pthread_create(&self->thread, NULL, s_wait, self) != 0) {
+    self->over_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (self->over_fd < 0)
+        verl_error_errno(error, "no descriptor for a script");
+    else if (s_spawn(self, program, file, error) == 0) {
+        if (pthread_create(&self->thread, NULL, s_wait, self) == 0)
+            return self;
         kill(self->pid, SIGKILL);
         waitpid(self->pid, NULL, 0);
         verl_error_set(error, "no thread to wait for a script");
-        free(self);
-        return NULL;
     }
-    return self;
+    s_free(self);
+    return NULL;
 }
 
 int
@@ -184,6 +198,7 @@ verl_script_finish(verl_script_child_t **child_p, verl_error_t *error)
     *child_p = NULL;
     bool early = atomic_load(&self->gone);
     atomic_store(&self->over, true);
+    eventfd_write(self->over_fd, 1);
     for (int64_t since = verl_now(); !atomic_load(&self->gone);) {
         kill(self->pid, verl_now() - since < S_PATIENCE ? SIGUSR1 : SIGKILL);
         nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
@@ -191,6 +206,6 @@ verl_script_finish(verl_script_child_t **child_p, verl_error_t *error)
     pthread_join(self->thread, NULL);
     s_how(self, how, sizeof how);
     bool failed = early && self->status != 0;
-    free(self);
+    s_free(self);
     return failed ? verl_error_set(error, "%s", how) : 0;
 }

@@ -52,6 +52,7 @@ verl_script_guard_over(const script_t *self, const script_branch_t *branch)
 
 typedef struct {
     const char *run_directory, *file;
+    bool json;
     pid_t pid;
     int told_fd, signal_fd;
     size_t size;
@@ -93,46 +94,15 @@ s_watch(s_guard_t *self)
     return status;
 }
 
-static void
-s_forget(script_t *script, int64_t number)
-{
-    for (script_branch_t *branch = script->branches; branch; branch = branch->next)
-        if (branch->number == number)
-            branch->over = true;
-}
-
-static void
-s_recall(script_t *script, const json_t *line)
-{
-    const char *inverse = json_string_value(json_object_get(line, "inverse"));
-    const char *place = json_string_value(json_object_get(line, "place"));
-    script_branch_t *branch = inverse && place ? calloc(1, sizeof *branch) : NULL;
-    if (!branch || !(branch->inverse = strdup(inverse))) {
-        free(branch);
-        return;
-    }
-    branch->number = json_integer_value(json_object_get(line, "branch"));
-    snprintf(branch->place, sizeof branch->place, "%s", place);
-    branch->next = script->branches;
-    script->branches = branch;
-}
-
 // The branches of a script that was killed. Returns how many.
 static int
 s_take_back(s_guard_t *self)
 {
-    script_t script = { .file = self->file, .signal_fd = -1, .guard_fd = -1, .journal_fd = -1, .at = -1 };
+    script_t script = { .file = self->file, .json = self->json, .signal_fd = -1, .guard_fd = -1, .journal_fd = -1,
+                        .at = -1 };
     verl_error_t error = { "" };
     int count = 0;
-    char *rest = self->told;
-    for (char *line = rest ? strsep(&rest, "\n") : NULL; line && rest; line = strsep(&rest, "\n")) {
-        json_t *told = json_loads(line, 0, NULL);
-        if (json_object_get(told, "over"))
-            s_forget(&script, json_integer_value(json_object_get(told, "over")));
-        else
-            s_recall(&script, told);
-        json_decref(told);
-    }
+    verl_script_recall(&script, self->told);
     for (const script_branch_t *branch = script.branches; branch; branch = branch->next)
         count += !branch->over;
     verl_script_name(&script);
@@ -160,9 +130,10 @@ s_guard(s_guard_t *self)
 }
 
 int
-verl_script_guarded(const char *run_directory, const char *file, int (*script)(const char *, const char *, int))
+verl_script_guarded(const char *run_directory, const char *file, bool json,
+                    int (*script)(const char *, const char *, bool, int))
 {
-    s_guard_t self = { .run_directory = run_directory, .file = file };
+    s_guard_t self = { .run_directory = run_directory, .file = file, .json = json };
     int fds[2];
     pid_t guard = getpid();
     fflush(NULL);
@@ -177,7 +148,7 @@ verl_script_guarded(const char *run_directory, const char *file, int (*script)(c
         setpgid(0, 0); // a terminal's Ctrl-C comes once, by the guard
         close(fds[0]);
         close(self.signal_fd);
-        return getppid() == guard ? script(run_directory, file, fds[1]) : INJECT_FAILED;
+        return getppid() == guard ? script(run_directory, file, json, fds[1]) : INJECT_FAILED;
     }
     close(fds[1]);
     if (self.pid < 0)

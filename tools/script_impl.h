@@ -60,6 +60,7 @@ typedef struct script {
     struct stat      names_as;              // … as it was when they were opened
     bool             following;             // they are opened anew
     json_t          *lines;                 // steps that were told and not looked at yet
+    bool             json;                  // what it says is an object a line
     bool             own;                   // it is the run's own ([run] script)
     int64_t          done;                  // batches that are, as far as they were looked at
     int64_t          at;                    // the batch that is held for what runs now; -1: none
@@ -98,11 +99,14 @@ int     verl_script_hold(script_t *self, int64_t batch, verl_error_t *error);
 int     verl_script_release(script_t *self, int64_t batch, verl_error_t *error);
 // Holds the next permit that can be held; its batch, or -1.
 int64_t verl_script_hold_next(script_t *self, verl_error_t *error);
+// script_change.c
 // 1: in force, with revision and first batch; 0: nothing would change; -1: what is wrong.
 int     verl_script_apply(script_t *self, script_change_t *change, int64_t *ret_revision, int64_t *ret_first,
                           verl_error_t *error);
 // The resolved topology that is in force, malloc'ed.
 char   *verl_script_topology(script_t *self, verl_error_t *error);
+// Its stages and actors, as the run tells them. NULL with why.
+json_t *verl_script_plan(const script_t *self, verl_error_t *error);
 
 // script_history.c
 void verl_script_remember(script_t *self, const json_t *line);               // the next step
@@ -130,13 +134,15 @@ int  verl_script_let_go(script_t *self, int64_t batch, verl_error_t *error);
 // script_journal.c. Opens the journal of the run's own script, and recalls what is in it, where the run is resumed.
 int  verl_script_journal_open(script_t *self, verl_error_t *error);
 void verl_script_note(const script_t *self, json_t *line);              // takes the line
+void verl_script_recall(script_t *self, char *lines);                   // as noted, or told to a guard; cut up
 int64_t verl_script_recalled_watch(const script_t *self, int64_t number);
 bool verl_script_recalled_moment(const script_t *self, int64_t batch);
 // script_guard.c. Tells the guard that a branch is about to begin; that it is over, or never began.
 void verl_script_guard_begin(script_t *self, script_branch_t *branch);
 void verl_script_guard_over(const script_t *self, const script_branch_t *branch);
 // Runs `script` in a process of its own and guards it; returns its exit code. In that process it returns too.
-int  verl_script_guarded(const char *run_directory, const char *file, int (*script)(const char *, const char *, int));
+int  verl_script_guarded(const char *run_directory, const char *file, bool json,
+                         int (*script)(const char *, const char *, bool, int));
 int  verl_script_signals(void);                                         // blocks those that end a script: a signalfd
 void verl_script_name(script_t *self);                                  // from its file
 // script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.

@@ -69,6 +69,16 @@ s_recall(script_t *self, const json_t *line)
         json_object_set(self->recalled, key, moment ? moment : json_object_get(line, "step"));
 }
 
+void
+verl_script_recall(script_t *self, char *lines)
+{
+    for (char *line = lines ? strsep(&lines, "\n") : NULL; line && lines; line = strsep(&lines, "\n")) {
+        json_t *told = json_loads(line, 0, NULL);
+        s_recall(self, told);
+        json_decref(told);
+    }
+}
+
 static void
 s_read(script_t *self)
 {
@@ -77,12 +87,7 @@ s_read(script_t *self)
     ssize_t got = text ? pread(self->journal_fd, text, (size_t) size, 0) : 0;
     if (text && got >= 0)
         text[got] = '\0';
-    char *rest = got > 0 ? text : NULL;
-    for (char *line = rest ? strsep(&rest, "\n") : NULL; line && rest; line = strsep(&rest, "\n")) {
-        json_t *told = json_loads(line, 0, NULL);
-        s_recall(self, told);
-        json_decref(told);
-    }
+    verl_script_recall(self, got > 0 ? text : NULL);
     free(text);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "tools/inject.h"
 #include "tools/script_impl.h"
 #include "tools/script_toml.h"
 
@@ -245,20 +246,25 @@ s_swap(lua_State *state)
     return s_make(state, &change);
 }
 
+// The fragment of verl-inject remove. Holds nothing when it returns NULL, with why.
+static char *
+s_unset(const script_t *self, const char *name, verl_error_t *error)
+{
+    json_t *plan = verl_script_plan(self, error);
+    char *text = plan && verl_inject_section(plan, name, error) ? verl_inject_unset(plan, name) : NULL;
+    json_decref(plan);
+    if (!text)
+        verl_error_set(error, "no memory");
+    return text;
+}
+
 static int
 s_remove(lua_State *state)
 {
-    script_change_t change = { 0 };
-    const char *name = s_name(state, "remove");
-    char *text[2] = { NULL, NULL };
-    if (asprintf(&text[0], "unset = [\"stage.%s\"]\n", name) < 0 ||
-        asprintf(&text[1], "unset = [\"actor.%s\"]\n", name) < 0) {
-        free(text[0]);
-        return luaL_error(state, "no memory");
-    }
-    change.fragments[change.ways++] = text[0];
-    change.fragments[change.ways++] = text[1];
-    return s_make(state, &change);
+    script_change_t change = { .ways = 1 };
+    verl_error_t error = { "" };
+    change.fragments[0] = s_unset(verl_script_of(state), s_name(state, "remove"), &error);
+    return change.fragments[0] ? s_make(state, &change) : s_raise(state, &error);
 }
 
 static int

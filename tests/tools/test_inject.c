@@ -167,6 +167,48 @@ Test(inject, a_paused_actor_takes_no_new_batch_until_it_is_resumed)
     run_done(&run);
 }
 
+// How often `words` stand in a text.
+static int
+s_times(const char *text, const char *words)
+{
+    int count = 0;
+    while ((text = strstr(text, words))) {
+        text += strlen(words);
+        count++;
+    }
+    return count;
+}
+
+Test(inject, who_follows_a_paused_actor_is_paused_by_the_same_person)
+{
+    run_t run;
+    s_begin_run(&run, CHAIN(FOREVER, "busy_ms = 2\n", "on_failure = \"restart\"\n", ""));
+    s_until_done(&run, 5);
+    json_int_t old = s_actor(&run, "mid", "incarnation");
+    said_t said = s_inject(&run, "pause mid");
+    DOES(said, "mid is paused");
+    said = s_inject(&run, "list");
+    char who[200] = "", *begin = strstr(said.text, "mid is paused by "), *end = begin ? strstr(begin, ", for ") : NULL;
+    cr_assert(end && end - begin < (int) sizeof who, "%s", said.text);
+    memcpy(who, begin, (size_t) (end - begin));
+    kill((pid_t) s_actor(&run, "mid", "pid"), SIGKILL);
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (s_actor(&run, "mid", "incarnation") == old)
+        cr_assert(verl_now() < limit && usleep(2000) == 0, "nobody follows it");
+    said = s_inject(&run, "list");
+    cr_assert_eq(s_times(said.text, who), 1, "%s", said.text);
+    said = s_inject(&run, "swap mid");
+    DOES(said, "replaced mid");
+    said = s_inject(&run, "list");          // the old one has batches left, which it does when it goes on
+    cr_assert_eq(s_times(said.text, who), 2, "%s", said.text);
+    said = s_inject(&run, "resume mid");
+    DOES(said, "mid goes on");
+    s_until_done(&run, s_done_batches(&run) + 20);
+    s_interrupt(&run);
+    s_each_once(&run);
+    run_done(&run);
+}
+
 Test(inject, changes_go_one_at_a_time_in_their_order)
 {
     run_t run;
@@ -230,6 +272,14 @@ Test(inject, what_cannot_be_is_refused_with_what_would_be_right)
         { "--timeout -1 swap mid", "--timeout is a number of seconds", 2 },
         { "--at 999999999999 swap mid", "the run ends with batch 99999999", 1 },
         { "list more", "list takes no word", 2 },
+        { "pause mid --plan", "pause takes none of --plan", 2 },
+        { "list --at 5", "list takes none of --plan", 2 },
+        { "script x.lua --timeout 5", "script takes none of --plan", 2 },
+        { "--json list -xy", "there is no option -x:", 2 },
+        { "--nwo swap mid", "there is no option --nwo", 2 },
+        { "swap mid --now=1", "--now takes no value", 2 },
+        { "swap mid --at", "--at needs a value", 2 },
+        { "apply - <<'END'\n# \xff\nEND\n", "standard input is no text: its byte 3 is not UTF-8", 1 },
     };
     run_t run;
     s_begin_run(&run, SLOW);

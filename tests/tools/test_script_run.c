@@ -96,6 +96,30 @@ Test(script_run, a_branch_has_its_steps_and_is_taken_back)
     run_done(&run);
 }
 
+// An actor of two stages goes as verl-inject remove takes it away.
+Test(script_run, an_actor_is_removed_with_its_stages)
+{
+    run_t run;
+    run_start_after(
+        &run,
+        S_ACTOR S_SCRIPT("at_step(6, function(run)\n  run:remove('pair')\n"
+                         "  local ok, why = pcall(run.remove, run, 'pear')\n  run:log(ok, why)\n"
+                         "  run:log(string.rep('x', 999) .. '\xc3\xa4')\n  run:log('\xff')\nend)"),
+        S_TOPOLOGY("script = \"script.lua\"\n") "[actor.pair]\nkind = \"synthetic\"\n"
+        "[stage.one]\nactor = \"pair\"\ndoes = \"work\"\ndepends_on = [\"rows\"]\n"
+        "[stage.two]\nactor = \"pair\"\ndoes = \"work\"\ndepends_on = [\"rows\"]\n", "");
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    char *log = run_file(&run, "run.log"), *topology = run_file(&run, "topology-2.toml");
+    cr_assert(*topology && !strstr(topology, "[stage.one]") && !strstr(topology, "[stage.two]"), "%s", topology);
+    cr_assert(strstr(log, "script.lua: false") && strstr(log, "no actor or stage is called"), "%s", log);
+    cr_assert(strstr(log, "script.lua: ?\""), "%s", log);
+    cr_assert(strstr(log, "script.lua: xxxx"), "a line that is cut is lost");
+    free(topology);
+    free(log);
+    run_done(&run);
+}
+
 Test(script_run, a_branch_from_a_condition_has_its_steps_too)
 {
     run_t run;
@@ -305,7 +329,7 @@ Test(script_run, the_script_that_we_ship_branches_a_policy_and_takes_it_back)
 // Scripts that come and go
 
 static pid_t
-s_attach(const run_t *run, const char *text)
+s_attach_as(const run_t *run, const char *option, const char *text)
 {
     char path[200], directory[200], output[200];
     snprintf(path, sizeof path, "%s/late.lua", run->folder);
@@ -316,10 +340,16 @@ s_attach(const run_t *run, const char *text)
     pid_t pid = fork();
     if (pid == 0) {
         cr_assert(freopen(output, "w", stdout) && freopen(output, "a", stderr));
-        execl(VERL_BINARY_DIR "/bin/verl-inject", "verl-inject", "--run", directory, "script", path, NULL);
+        execl(VERL_BINARY_DIR "/bin/verl-inject", "verl-inject", "--run", directory, "script", path, option, NULL);
         _exit(127);
     }
     return pid;
+}
+
+static pid_t
+s_attach(const run_t *run, const char *text)
+{
+    return s_attach_as(run, NULL, text);
 }
 
 static char *
@@ -458,6 +488,21 @@ Test(script_run, a_script_that_is_killed_holds_nothing)
     run_wait(&run, 60);
     cr_assert_eq(run.code, 0, "%s", run.said);
     free(s_gains(&run));
+    run_done(&run);
+}
+
+Test(script_run, with_json_what_a_script_says_is_an_object_a_line)
+{
+    run_t run;
+    run_start_after(&run, S_ACTOR, S_TOPOLOGY(""), "");
+    run_until_steps(&run, 1);
+    pid_t late = s_attach_as(&run, "--json", "print('a \"b\"')\nprint('c')\n");
+    cr_assert_eq(s_gone(late), 0);
+    char *said = s_late_said(&run);
+    cr_assert_str_eq(said, "{\"script\":\"late.lua\",\"text\":\"a \\\"b\\\"\"}\n"
+                           "{\"script\":\"late.lua\",\"text\":\"c\"}\n");
+    free(said);
+    run_wait(&run, 60);
     run_done(&run);
 }
 
