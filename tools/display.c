@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#include "runtime/base/json.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
 
@@ -79,8 +80,9 @@ s_start_json(verl_display_t *self)
     json_t *stages = json_array();
     for (int i = 0; i < self->plan->stages_count; i++)
         json_array_append_new(stages, json_string(self->plan->stages[i].name));
-    s_print_json(self, json_pack("{s:s, s:s, s:s, s:I, s:o}", "event", "start", "name", self->plan->name, "topology",
-                                 self->plan->file, "steps", (json_int_t) self->plan->steps, "stages", stages));
+    s_print_json(self, json_pack("{s:s, s:o, s:o, s:I, s:o}", "event", "start", "name",
+                                 verl_json_text(self->plan->name), "topology", verl_json_text(self->plan->file),
+                                 "steps", (json_int_t) self->plan->steps, "stages", stages));
 }
 
 verl_display_t *
@@ -187,20 +189,6 @@ s_print_step(verl_display_t *self, const json_t *metrics)
 
 // --- the observer -------------------------------------------------------------------------------------------------
 
-// JSON wants UTF-8: what is not is written out.
-static json_t *
-s_json_text(const char *text)
-{
-    json_t *value = json_string(text);
-    verl_buffer_t shown = { 0 };
-    if (value)
-        return value;
-    verl_text_shown(&shown, text, 1 << 20, true);
-    value = json_stringn(shown.data ? shown.data : "", shown.size);
-    verl_buffer_done(&shown);
-    return value;
-}
-
 static void
 s_on_step(void *context, const json_t *metrics)
 {
@@ -224,7 +212,8 @@ s_on_sample(void *context, const char *stage, int64_t batch, const char *prompt,
         return;
     json_t *number = json_real(score);      // NULL where it is not finite, which JSON cannot say
     s_print_json(self, json_pack("{s:s, s:s, s:I, s:o, s:o, s:o}", "event", "sample", "stage", stage, "batch",
-                                 (json_int_t) batch, "prompt", s_json_text(prompt), "response", s_json_text(response),
+                                 (json_int_t) batch, "prompt", verl_json_text(prompt), "response",
+                                 verl_json_text(response),
                                  "score", number ? number : json_null()));
 }
 
@@ -244,7 +233,7 @@ s_on_log(void *context, const char *text)
     verl_display_t *self = context;
     verl_buffer_t shown = { 0 };
     if (self->mode == VERL_DISPLAY_JSON)
-        s_print_json(self, json_pack("{s:s, s:o}", "event", "log", "text", s_json_text(text)));
+        s_print_json(self, json_pack("{s:s, s:o}", "event", "log", "text", verl_json_text(text)));
     else if (self->mode == VERL_DISPLAY_TERMINAL)
         verl_block_say(self, text);
     else if (self->mode == VERL_DISPLAY_PLAIN) {
@@ -275,5 +264,5 @@ verl_display_finish(verl_display_t *self, const verl_run_result_t *result, const
     if (self)
         fflush(self->out);
     if (error)
-        fprintf(stderr, "verl-run: %s\n", error);
+        verl_text_lines(stderr, "verl-run: ", error);
 }

@@ -149,7 +149,10 @@ s_draw_held_out(drawing_t *self)
         if (track->last_step > track->first_step)
             verl_text_format(&self->line, "  at step %lld, %.3f at %lld", (long long) track->last_step, track->first,
                              (long long) track->first_step);
-        verl_text_format(&self->line, "  (%s)", verl_story_short(track->name, part, sizeof part));
+        verl_display_text_add(&self->line, "  (");
+        verl_text_shown(&self->line, verl_story_short(track->name, part, sizeof part), self->columns / 2,
+                        self->display->unicode);
+        verl_display_text_add(&self->line, ")");
         s_end_line(self, VERL_STYLE_PLAIN);
     }
 }

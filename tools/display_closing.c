@@ -5,10 +5,12 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/json.h"
+#include "runtime/base/json.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
 
 #define PAIRS 2
+#define NAME_MOST 200                       // columns of a name
 
 // --- what was learned ---------------------------------------------------------------------------------------------
 
@@ -18,8 +20,11 @@ s_print_head(const verl_display_t *self, const verl_run_result_t *result, const 
     char time[32];
     long long steps = (long long) self->plan->steps;
     long long done = (long long) result->done < steps ? (long long) result->done : steps;
-    fprintf(self->out, "%s: ", self->plan->name);
-    if (error)
+    verl_buffer_t name = { 0 };
+    verl_text_shown(&name, self->plan->name, NAME_MOST, self->unicode);
+    fprintf(self->out, "%.*s: ", (int) name.size, name.data ? name.data : "");
+    verl_buffer_done(&name);
+    if (error && !result->interrupted)
         fprintf(self->out, "failed after %lld of %lld steps", done, steps);
     else if (result->interrupted)
         fprintf(self->out, "interrupted after %lld of %lld steps", done, steps);
@@ -61,12 +66,16 @@ s_print_held_out(const verl_display_t *self)
 {
     for (int i = 0; i < self->story.tracks_count; i++) {
         const verl_track_t *track = &self->story.tracks[i];
+        verl_buffer_t line = { 0 };
+        verl_display_text_add(&line, "\nHeld-out ");
+        verl_text_shown(&line, track->name, NAME_MOST, self->unicode);
         if (track->last_step > track->first_step)
-            fprintf(self->out, "\nHeld-out %s: %.3f before (step %lld), %.3f after (step %lld).", track->name,
-                    track->first, (long long) track->first_step, track->last, (long long) track->last_step);
+            verl_text_format(&line, ": %.3f before (step %lld), %.3f after (step %lld).", track->first,
+                             (long long) track->first_step, track->last, (long long) track->last_step);
         else
-            fprintf(self->out, "\nHeld-out %s: %.3f (step %lld).", track->name, track->first,
-                    (long long) track->first_step);
+            verl_text_format(&line, ": %.3f (step %lld).", track->first, (long long) track->first_step);
+        fwrite(line.data, 1, line.size, self->out);
+        verl_buffer_done(&line);
     }
     fputs("\n", self->out);
 }
@@ -250,7 +259,7 @@ s_tracks_json(const verl_story_t *story)
 void
 verl_closing_json(verl_display_t *self, const verl_run_result_t *result, const char *run_directory, const char *error)
 {
-    const char *outcome = error ? "failed" : result->interrupted ? "interrupted" : "done";
+    const char *outcome = result->interrupted ? "interrupted" : error ? "failed" : "done";
     json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "event", "end", "outcome", outcome,
                              "steps", (json_int_t) result->done, "skipped", (json_int_t) result->skipped, "seconds",
                              s_number(result->seconds), "run", verl_json_text(run_directory), "held_out",

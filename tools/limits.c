@@ -1,8 +1,10 @@
 // limits.c: see limits.h.
 #include "tools/limits.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define STACK_BYTES (1 << 20)
 #define FILES       32 // measured: 18 of the program itself, and shared memory in use
@@ -27,10 +29,21 @@ s_widen_stacks(void)
     pthread_attr_destroy(&attributes);
 }
 
+// No file of ours gets the number of a stream that is closed, and what is printed there. What is printed is lost still:
+// such a stream cannot be written to.
+static void
+s_fill_streams(void)
+{
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+            _exit(1);                       // without /dev/null nothing of a program works
+}
+
 void
 verl_limits_widen(void)
 {
     struct rlimit files;
+    s_fill_streams();
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);

@@ -5,7 +5,8 @@
 #include "runtime/base/error.h"
 
 // At the start of a program, before any thread: as many open files as the hard limit has, stacks of 1 MiB at least, and
-// writes that fail with a reason where a signal would end the process (SIGPIPE, SIGXFSZ).
+// writes that fail with a reason where a signal would end the process (SIGPIPE, SIGXFSZ). A standard stream that is closed
+// becomes one that gives nothing and takes nothing, so that no file of ours gets its number.
 void verl_limits_widen(void);
 
 // Whether so many actors can run: -1 with the reason where the hard limit of open files is too low. After widen.

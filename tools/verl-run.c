@@ -1,6 +1,6 @@
 // verl-run: checks a topology, starts its actors, runs it to its end.
 #include <errno.h>
-#include <getopt.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,11 +14,13 @@
 #include "runtime/topology/topology.h"
 #include "tools/crash.h"
 #include "tools/display.h"
+#include "tools/display_text.h"
 #include "tools/kinds.h"
 #include "tools/limits.h"
 #include "tools/program.h"
 #include "tools/rundir.h"
 #include "tools/script.h"
+#include "tools/usage.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
 enum { MAX_SETS = 256 };
@@ -99,11 +101,17 @@ s_steps(const char *steps)
 }
 
 static const struct option s_options[] = {
-    { "check", no_argument, NULL, 'c' },   { "plan", no_argument, NULL, 'p' },
-    { "kinds", no_argument, NULL, 'k' },   { "help", no_argument, NULL, 'h' },
-    { "set", required_argument, NULL, 's' }, { "steps", required_argument, NULL, 'n' },
-    { "run-dir", required_argument, NULL, 'd' }, { "resume", required_argument, NULL, 'r' }, { "json", no_argument, NULL, 'j' },
-    { "quiet", no_argument, NULL, 'q' },   { "version", no_argument, NULL, 'v' },
+    { "check", no_argument, NULL, VERL_LONG('c') },
+    { "plan", no_argument, NULL, VERL_LONG('p') },
+    { "kinds", no_argument, NULL, VERL_LONG('k') },
+    { "help", no_argument, NULL, VERL_LONG('h') },
+    { "set", required_argument, NULL, VERL_LONG('s') },
+    { "steps", required_argument, NULL, VERL_LONG('n') },
+    { "run-dir", required_argument, NULL, VERL_LONG('d') },
+    { "resume", required_argument, NULL, VERL_LONG('r') },
+    { "json", no_argument, NULL, VERL_LONG('j') },
+    { "quiet", no_argument, NULL, VERL_LONG('q') },
+    { "version", no_argument, NULL, VERL_LONG('v') },
     { 0 },
 };
 
@@ -112,32 +120,36 @@ static int
 s_parse(int count, char **words, arguments_t *arguments)
 {
     int option;
-    while ((option = getopt_long(count, words, "h", s_options, NULL)) >= 0) {
+    char what[200];
+    opterr = 0;
+    while ((option = getopt_long(count, words, ":h", s_options, NULL)) >= 0) {
         switch (option) {
-        case 'c': arguments->action = ACTION_CHECK; break;
-        case 'p': arguments->action = ACTION_PLAN; break;
-        case 'k': return s_kinds();
-        case 'v': return s_printed(printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED);
-        case 'd':
+        case VERL_LONG('c'): arguments->action = ACTION_CHECK; break;
+        case VERL_LONG('p'): arguments->action = ACTION_PLAN; break;
+        case VERL_LONG('k'): return s_kinds();
+        case VERL_LONG('v'): return s_printed(printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED);
+        case VERL_LONG('d'):
             if (!*optarg)
                 return s_wrong_usage("--run-dir names no directory", "");
             arguments->run_directory = optarg;
             break;
-        case 'r': arguments->resume = optarg; break;
-        case 'j': arguments->json = true; break;
-        case 'q': arguments->quiet = true; break;
+        case VERL_LONG('r'): arguments->resume = optarg; break;
+        case VERL_LONG('j'): arguments->json = true; break;
+        case VERL_LONG('q'): arguments->quiet = true; break;
         case 'h':
+        case VERL_LONG('h'):
             if (optind < count)
                 return s_help_kind(words[optind]);
             fputs(s_help, stdout);
             return s_printed(EXIT_DONE);
-        case 's':
-        case 'n':
+        case VERL_LONG('s'):
+        case VERL_LONG('n'):
             if (arguments->sets_count == MAX_SETS)
                 return s_wrong_usage("too many --set", "");
-            arguments->sets[arguments->sets_count++] = option == 's' ? optarg : s_steps(optarg);
+            arguments->sets[arguments->sets_count++] = option == VERL_LONG('s') ? optarg : s_steps(optarg);
             break;
-        default: return s_wrong_usage("the options are not understood", "");
+        default:
+            return s_wrong_usage(verl_usage_wrong(option, words, s_options, what, sizeof what), "");
         }
     }
     if (arguments->resume)
@@ -164,16 +176,24 @@ s_signal_fd(void)
     return signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+// Beside its place, and renamed: a run directory has a whole topology or none.
 static int
 s_write_resolved(const verl_plan_t *plan, const char *directory, verl_error_t *error)
 {
-    char path[4200];
+    char path[4200], beside[4300];
     snprintf(path, sizeof path, "%s/topology.toml", directory);
-    FILE *file = fopen(path, "wxe");
+    snprintf(beside, sizeof beside, "%s.tmp", path);
+    FILE *file = fopen(beside, "we");
     if (!file)
-        return verl_error_errno(error, "cannot write %s", path);
-    int failed = verl_topology_write_resolved(plan, file);
-    return fclose(file) || failed ? verl_error_errno(error, "cannot write %s", path) : 0;
+        return verl_error_errno(error, "cannot write %s", beside);
+    int failed = verl_topology_write_resolved(plan, file) || fflush(file) || fsync(fileno(file));
+    int number = errno;
+    if (fclose(file) == 0 && !failed && rename(beside, path) == 0)
+        return 0;
+    errno = failed ? number : errno;
+    verl_error_errno(error, "cannot write %s", path);
+    unlink(beside);
+    return -1;
 }
 
 static int64_t
@@ -209,8 +229,15 @@ s_direct(verl_run_config_t *config, verl_run_result_t *result, verl_error_t *err
         return -1;
     int failed = verl_director_run(config, result, error);
     if (verl_script_finish(&script, &why))
-        fprintf(stderr, "verl-run: the script of the run failed: %s\n", why.text);
+        verl_text_lines(stderr, "verl-run: the script of the run failed: ", why.text);
     return failed;
+}
+
+// Was standard output open when we began? See verl_limits_widen.
+static bool
+s_is_heard(void)
+{
+    return (fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) != O_RDONLY;
 }
 
 static int
@@ -220,8 +247,8 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     verl_rundir_t rundir;
     char program[PATH_MAX + 16];
     verl_run_result_t result = { 0 };
-    if (verl_program_beside("verl-actor", program, sizeof program, &error) || verl_limits_check(s_processes(plan), &error) ||
-        s_directory(arguments, plan, &rundir, &error)) {
+    if (verl_program_beside("verl-actor", program, sizeof program, &error) ||
+        verl_limits_check(s_processes(plan), &error) || s_directory(arguments, plan, &rundir, &error)) {
         fprintf(stderr, "verl-run: %s\n", error.text);
         return EXIT_FAILED;
     }
@@ -241,7 +268,9 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     bool interrupted = result.interrupted;
     verl_run_result_done(&result);
     verl_rundir_close(&rundir);
-    return interrupted ? EXIT_INTERRUPTED : failed ? EXIT_FAILED : EXIT_DONE;
+    if (interrupted || failed)
+        return interrupted ? EXIT_INTERRUPTED : EXIT_FAILED;
+    return s_is_heard() ? s_printed(EXIT_DONE) : EXIT_DONE;
 }
 
 int
@@ -266,10 +295,10 @@ main(int count, char **words)
     }
     verl_plan_t *plan = verl_topology_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
     for (int i = 0; i < errors.count; i++)
-        fprintf(stderr, "%s\n", errors.items[i]);
+        verl_text_lines(stderr, "", errors.items[i]);
     bool script = plan && plan->script && verl_script_check(plan->script, &error);
     if (script)
-        fprintf(stderr, "verl-run: [run] script: %s\n", error.text);
+        verl_text_lines(stderr, "verl-run: [run] script: ", error.text);
     if (!plan || script)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)

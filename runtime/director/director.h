@@ -46,7 +46,7 @@ typedef struct verl_stage_times {
 } verl_stage_times_t;
 
 typedef struct verl_run_result {
-    bool    interrupted;                    // ended early, as the user asked
+    bool    interrupted;                    // ended early, as the user asked, and did not fail on the way
     int64_t done;                           // batches
     int64_t skipped;                        // of those that this process did, where a stage failed (on_error = "skip")
     double  seconds;                        // since the first permit, with all ways back to a checkpoint

@@ -160,7 +160,26 @@ Test(bad_input, a_recorder_writes_only_where_it_may)
     s_refuses("", CHAIN RECORDER("r", "../x"), "", "is no name of a file in the run directory");
     s_refuses("", CHAIN RECORDER("r", "/dev/null"), "", "is no name of a file in the run directory");
     s_refuses("", CHAIN RECORDER("r", "metrics.jsonl"), "", "is what the run itself writes");
+    s_refuses("", CHAIN RECORDER("r", "script.jsonl"), "", "is what the run itself writes");
+    s_refuses("", CHAIN RECORDER("r", "topology-2.toml"), "", "is what the run itself writes");
     s_fails("", CHAIN RECORDER("r", "x.jsonl") RECORDER("q", "x.jsonl"), "", "is what another stage writes already");
+}
+
+// --- options and output -------------------------------------------------------------------------------------------
+
+Test(bad_input, options_that_are_none_are_named_in_one_line)
+{
+    static const char *const wrong[][2] = { { "--stesp 5", "there is no option --stesp" },
+                                            { "-xq", "there is no option -x" },
+                                            { "--json=3", "--json takes no value" } };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        run_t run;
+        run_start(&run, CHAIN, wrong[i][0]);
+        run_wait(&run, 30);
+        s_ended(&run, 2, wrong[i][1]);
+        cr_assert_eq(run_lines(run.said), 1, "%s", run.said);
+        run_done(&run);
+    }
 }
 
 // --- the machine --------------------------------------------------------------------------------------------------
@@ -321,6 +340,7 @@ Test(bad_input, closed_streams_do_not_stop_a_run)
     cr_assert_eq(s_shell("--quiet", ">&-"), 0);
     cr_assert_eq(s_shell("--json", "<&- >/dev/null 2>&-"), 0);
     cr_assert_eq(s_shell("--steps 50", "| head -n 1 >/dev/null"), 0);
+    cr_assert_eq(s_shell("", ">&- && ! grep \"steps done\" run/lock run/run.log run/metrics.jsonl"), 0);
 }
 
 Test(bad_input, an_answer_that_does_not_arrive_is_a_failure)
@@ -328,5 +348,6 @@ Test(bad_input, an_answer_that_does_not_arrive_is_a_failure)
     cr_assert_eq(s_shell("--check", ">/dev/full 2>/dev/null"), 1);
     cr_assert_eq(s_shell("--plan", ">/dev/full 2>/dev/null"), 1);
     cr_assert_eq(s_shell("--kinds", ">/dev/full 2>/dev/null"), 1);
+    cr_assert_eq(s_shell("--json", ">/dev/full 2>/dev/null"), 1);
     cr_assert_eq(s_shell("--check", ">&- 2>/dev/null"), 1);
 }

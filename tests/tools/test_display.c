@@ -1,6 +1,7 @@
 // What the display writes in each of its modes. The terminal is a small one of ours: it obeys what the block uses, and
 // fails the test at any other control sequence.
 #include <criterion/criterion.h>
+#include <criterion/redirect.h>
 #include <stdlib.h>
 #include "tools/display.h"
 
@@ -197,6 +198,22 @@ Test(display, samples_cannot_reach_the_terminal)
     s_end(run);
 }
 
+// The name of a data set, and what an actor said last.
+Test(display, names_and_errors_cannot_reach_the_terminal)
+{
+    run_t *run = s_begin(VERL_DISPLAY_QUIET, 100, 24);
+    json_t *metrics = json_pack("{s:i, s:f}", "step", 0, "val-core/a\x1b[2Jb/acc/mean@1", 0.25);
+    run->observer.step(run->observer.context, metrics);
+    json_decref(metrics);
+    cr_redirect_stderr();
+    s_finish(run, false, "actor b#1: \x1b[2J\xff\nsecond");
+    EXPECT_NOT(s_text(run), "\x1b");
+    EXPECT_HAS(s_text(run), "a\\x1b[2Jb");
+    s_end(run);
+    fflush(stderr);
+    cr_assert_stderr_eq_str("verl-run: actor b#1: \\x1b[2J\\xff\nverl-run: second\n");
+}
+
 // --- JSON ---------------------------------------------------------------------------------------------------------
 
 Test(display, json_is_one_object_a_line)
@@ -206,7 +223,7 @@ Test(display, json_is_one_object_a_line)
     s_step(run, 0, 0.5, 0.25);
     run->observer.log(run->observer.context, "a word");
     s_view(run, 1, "running");
-    s_finish(run, false, "it broke");
+    s_finish(run, false, "it broke: \xff");
     char *text = strdup(s_text(run)), *rest = text, *line;
     static const char *const events[] = { "start", "sample", "step", "log", "end" };
     size_t count = 0;
@@ -220,6 +237,7 @@ Test(display, json_is_one_object_a_line)
             cr_expect_eq(json_number_value(json_object_get(object, "critic/score/mean")), 0.5);
         if (count == 4) {
             cr_expect_str_eq(json_string_value(json_object_get(object, "outcome")), "failed");
+            cr_expect_str_eq(json_string_value(json_object_get(object, "error")), "it broke: ?");
             const json_t *first = json_array_get(json_object_get(object, "stages"), 0);
             cr_expect_eq(json_number_value(json_object_get(first, "handoff_us")), 40);
         }
