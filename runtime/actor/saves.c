@@ -42,7 +42,7 @@ s_write(host_t *host, int64_t step, char *directory, verl_error_t *error)
     if (s_make(directory, error))
         return -1;
     if (host->kind->snapshot(stage, directory)) {
-        verl_error_set(error, "%s", stage->error.text[0] ? stage->error.text : "the checkpoint could not be written");
+        verl_error_set(error, "%s", verl_stage_reason(stage, "the checkpoint could not be written"));
         stage->error.text[0] = 0;           // or the stage's next batch would have failed
         return -1;
     }
@@ -88,7 +88,7 @@ verl_restore(host_t *host)
     verl_stage_t *stage = &verl_host_first_seat(host)->stage;
     verl_host_set_task(host, VERL_TASK_PREPARE, -1);
     if (host->kind->restore && host->kind->restore(stage, path)) {
-        verl_host_fail(host, NULL, -1, stage->error.text[0] ? stage->error.text : "its state could not be read back");
+        verl_host_fail(host, NULL, -1, verl_stage_reason(stage, "its state could not be read back"));
         free(path);
     } else {
         free(host->restored_path);

@@ -48,7 +48,7 @@ s_give(seat_t *writer, int64_t update, verl_error_t *error)
         return NULL;
     }
     if (writer->host->kind->give_weights(&writer->stage, made) || verl_batch_seal(made, error)) {
-        verl_error_set(error, "%s", writer->stage.error.text[0] ? writer->stage.error.text : "no weights were given");
+        verl_error_set(error, "%s", verl_stage_reason(&writer->stage, "no weights were given"));
         verl_batch_destroy(&made);
     }
     return made;

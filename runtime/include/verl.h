@@ -151,13 +151,13 @@ int verl_fail(verl_stage_t *stage, const char *format, ...) __attribute__((forma
 
 // One value of a metric of this batch. Values under one name are reduced by weighted mean, or by the name's last part:
 // "max", "min", or "sum". They are part of metrics.jsonl, so they must not depend on time (timing_s/ is the runtime's).
-void verl_metric(verl_stage_t *stage, const char *name, double value);
+void verl_metric(verl_stage_t *stage, const char *name, double value);      // a name of at most 255 bytes
 void verl_metric_weighted(verl_stage_t *stage, const char *name, double value, double weight);
 
 // One example for people: shown now and then while the run goes on, and before and after at its end.
 void verl_sample(verl_stage_t *stage, const char *prompt, const char *response, double score);
 
-// A line in the run's log.
+// A line in the run's log: what is behind 1023 bytes is cut off.
 void verl_log(verl_stage_t *stage, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // Seconds of a clock that only goes forward, to measure with.
