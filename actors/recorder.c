@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <sys/file.h>
 #include <verl.h>
+#include "actors/text/utf8.h"
 
 #define PATIENCE 2                          // seconds for whoever has the file and is no predecessor
 
@@ -40,37 +41,14 @@ static const verl_option_t s_options[] = {
 // ---------------------------------------------------------------------------------------------------------------
 // JSON
 
-// Bytes of the well-formed UTF-8 sequence at text, or 0 (RFC 3629: no surrogates, no long forms, at most U+10FFFF).
-static size_t
-s_utf8_length(const uint8_t *text, size_t bytes)
-{
-    static const struct { uint8_t low, high, second_low, second_high, length; } forms[] = {
-        { 0x00, 0x7f, 0, 0, 1 },          { 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-        { 0xe1, 0xec, 0x80, 0xbf, 3 },    { 0xed, 0xed, 0x80, 0x9f, 3 }, { 0xee, 0xef, 0x80, 0xbf, 3 },
-        { 0xf0, 0xf0, 0x90, 0xbf, 4 },    { 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-    };
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if (text[0] < forms[i].low || text[0] > forms[i].high)
-            continue;
-        if (bytes < forms[i].length)
-            return 0;
-        if (forms[i].length > 1 && (text[1] < forms[i].second_low || text[1] > forms[i].second_high))
-            return 0;
-        for (size_t k = 2; k < forms[i].length; k++)
-            if ((text[k] & 0xc0) != 0x80)
-                return 0;
-        return forms[i].length;
-    }
-    return 0;
-}
-
+// What is no UTF-8 becomes U+FFFD.
 static void
 s_put_string(FILE *file, const char *text, size_t bytes)
 {
     const uint8_t *at = (const uint8_t *) text, *end = at + bytes;
     fputc('"', file);
     while (at < end) {
-        size_t length = s_utf8_length(at, (size_t) (end - at));
+        size_t skip = 0, length = verl_utf8_next(at, (size_t) (end - at), NULL, &skip);
         if (length == 0)
             fputs("\\ufffd", file);
         else if (*at == '"' || *at == '\\')
@@ -81,7 +59,7 @@ s_put_string(FILE *file, const char *text, size_t bytes)
             fprintf(file, "\\u%04x", (unsigned) *at);
         else
             fwrite(at, 1, length, file);
-        at += length ? length : 1;
+        at += length ? length : skip;
     }
     fputc('"', file);
 }
