@@ -16,7 +16,7 @@ from ._program import takes_argument
 from ._seat import WORKER, Seat, View
 from ._tap import TRACE_DATA
 from ._units import Ack, EdgeOut, Output, Unit
-from ._wire import DATA, Malformed, Message, now_ns
+from ._wire import Malformed, now_ns
 
 if TYPE_CHECKING:
     from ._host import Host
