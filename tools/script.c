@@ -1,8 +1,11 @@
 // script.c: see script.h. The loop of a script: steps come in, and what they make due is called, in order of the step.
 #include "tools/script.h"
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "actors/text/utf8.h"
 #include "tools/inject.h"
@@ -77,12 +80,27 @@ s_do_call(lua_State *state)
     return 0;
 }
 
+// Runs in the sandbox, with a limit of what it computes. A function of the string library that goes back and forth
+// without end counts no instructions: it ends with the process, which the guard tells.
+static int
+s_compute(script_t *self, lua_CFunction function, void *argument, char *text, size_t size)
+{
+    const struct itimerspec limit = { .it_value = { .tv_sec = verl_script_seconds() } }, none = { 0 };
+    if (timer_settime(self->timer, 0, &limit, NULL) != 0) {
+        snprintf(text, size, "no timer for a script: %s", strerror(errno));
+        return -1;
+    }
+    int rc = verl_lua_run(self->lua, function, argument, text, size);
+    timer_settime(self->timer, 0, &none, NULL);
+    return rc;
+}
+
 int
 verl_script_call(script_t *self, int function, void (*push)(lua_State *, void *), void *argument, verl_error_t *error)
 {
     s_call_t call = { function, push, argument };
     char text[VERL_LUA_SENTENCE];
-    if (verl_lua_run(self->lua, s_do_call, &call, text, sizeof text) == 0)
+    if (s_compute(self, s_do_call, &call, text, sizeof text) == 0)
         return 0;
     return verl_error_set(error, "%s", text);
 }
@@ -212,7 +230,10 @@ s_run(script_t *self, verl_error_t *error)
     if (!self->lua)
         return verl_error_set(error, "no memory for a sandbox of Lua");
     self->lua->tick = s_tick;
-    if (verl_lua_run(self->lua, verl_script_load, self, text, sizeof text) != 0)
+    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SCRIPT_OVERTIME };
+    if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &event, &self->timer) != 0)
+        return verl_error_errno(error, "no timer for a script");
+    if (s_compute(self, verl_script_load, self, text, sizeof text) != 0)
         return verl_error_set(error, "%s", text);
     return verl_script_ready(self, error) == 0 ? s_loop(self, error) : -1;
 }

@@ -17,7 +17,9 @@
 #include "tools/inject.h"
 #include "tools/script_impl.h"
 
-#define S_TOLD_MOST (8 << 20) // bytes of what is told
+#define S_TOLD_MOST    (8 << 20) // bytes of what is told
+#define S_SECONDS      60        // ten times what all of its instructions take
+#define S_SECONDS_MOST 1000000
 
 // ---------------------------------------------------------------------------------------------------------------
 // The script's end
@@ -113,15 +115,35 @@ s_take_back(s_guard_t *self)
     return count;
 }
 
+int64_t
+verl_script_seconds(void)
+{
+    const char *text = getenv("VERL_SCRIPT_SECONDS");
+    long seconds = text ? strtol(text, NULL, 10) : 0;
+    return seconds > 0 && seconds < S_SECONDS_MOST ? seconds : S_SECONDS;
+}
+
+// Why it was killed, in words.
+static void
+s_why(int signal_number, char *text, size_t size)
+{
+    if (signal_number == SCRIPT_OVERTIME)
+        snprintf(text, size, "a function of the script computed for more than %lld s (a pattern that goes back and forth "
+                 "without end?): it was ended", (long long) verl_script_seconds());
+    else
+        snprintf(text, size, "the script was killed by signal %d (%s)", signal_number, strsignal(signal_number));
+}
+
 static int
 s_guard(s_guard_t *self)
 {
     int status = s_watch(self);
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : INJECT_FAILED;
     if (WIFSIGNALED(status)) {
+        char why[200];
         int count = s_take_back(self);
-        verl_inject_failed("the script was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
-                           count ? ", and its branches were taken back" : "");
+        s_why(WTERMSIG(status), why, sizeof why);
+        verl_inject_failed("%s%s", why, count ? ", and its branches were taken back" : "");
     }
     free(self->told);
     close(self->told_fd);

@@ -8,12 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 #include "actors/lua/sandbox.h"
 #include "runtime/control/client.h"
 #include "tools/script_condition.h"
 
 #define SCRIPT_HISTORY 256                  // steps that are remembered
 #define SCRIPT_WAYS    2                    // to write a change down
+#define SCRIPT_OVERTIME SIGVTALRM           // ends the process of a script that computes without end
 
 typedef struct script_moment {              // at_step
     struct script_moment *next;
@@ -49,6 +51,7 @@ typedef struct script {
     const char      *file;
     char             name[64];              // of the file, without its folder
     verl_lua_t      *lua;
+    timer_t          timer;                 // of what one function may compute
     verl_client_t   *watch, *change;
     int              signal_fd;
     bool             interrupted;           // by a signal
@@ -143,6 +146,7 @@ void verl_script_guard_over(const script_t *self, const script_branch_t *branch)
 // Runs `script` in a process of its own and guards it; returns its exit code. In that process it returns too.
 int  verl_script_guarded(const char *run_directory, const char *file, bool json,
                          int (*script)(const char *, const char *, bool, int));
+int64_t verl_script_seconds(void);                                      // of computing, that one function may take
 int  verl_script_signals(void);                                         // blocks those that end a script: a signalfd
 void verl_script_name(script_t *self);                                  // from its file
 // script.c: calls a function of the script with `run` and, where push is not NULL, what it pushes. 0, or -1 with why.

@@ -4,7 +4,8 @@
 // bounded: what goes beyond them ends with a sentence that names file and line. Invariants: what a file computes is a
 // function of its inputs (pairs and next go in an order that depends on the keys alone); after the instructions are
 // used up, every further one fails too, so that no pcall keeps a loop alive; nothing of Lua runs but inside of
-// verl_lua_run. What C functions of the string library cost is not counted: a handler's timeout bounds that.
+// verl_lua_run. What C functions of the string library cost is not counted: a handler's timeout bounds that, and a
+// script's own (tools/script.c).
 // A sandbox belongs to one thread at a time.
 #ifndef VERL_LUA_SANDBOX_H
 #define VERL_LUA_SANDBOX_H

@@ -491,6 +491,26 @@ Test(script_run, a_script_that_is_killed_holds_nothing)
     run_done(&run);
 }
 
+// A pattern that goes back and forth without end counts no instructions, and no signal reaches it.
+Test(script_run, a_pattern_without_end_is_ended_and_holds_nothing)
+{
+    run_t run;
+    run_start_after(&run, S_ACTOR, S_TOPOLOGY(""), "");
+    run_until_steps(&run, 1);
+    setenv("VERL_SCRIPT_SECONDS", "1", 1);
+    pid_t late = s_attach(&run, "at_step(30, function(run)\n  run:branch(" S_GAIN("8") ", 1000)\n"
+                                "  string.find(string.rep('a', 3000), string.rep('.-', 12) .. 'b')\nend)\n");
+    unsetenv("VERL_SCRIPT_SECONDS");
+    cr_assert_eq(s_gone(late), 1);
+    char *said = s_late_said(&run);
+    cr_assert(strstr(said, "computed for more than 1 s") && strstr(said, "its branches were taken back"), "%s", said);
+    free(said);
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    free(s_gains(&run));
+    run_done(&run);
+}
+
 Test(script_run, with_json_what_a_script_says_is_an_object_a_line)
 {
     run_t run;
