@@ -136,6 +136,8 @@ s_write_answer(const question_t *question, json_t *answer, bool last)
     json_object_set_new(answer, "id", question->id ? json_incref(question->id) : json_null());
     if (!last)
         json_object_set_new(answer, "more", json_true());
+    else if (question->lost)
+        json_object_set_new(answer, "lost", json_integer(question->lost));
     char *text = json_dumps(answer, JSON_COMPACT);
     json_decref(answer);
     return text;
@@ -178,13 +180,6 @@ verl_control_alive(const verl_control_t *self, uint64_t token)
 {
     const question_t *question = s_question(self, token);
     return question && !question->last && !question->gone;
-}
-
-int64_t
-verl_control_lost(const verl_control_t *self, uint64_t token)
-{
-    const question_t *question = s_question(self, token);
-    return question ? question->lost : 0;
 }
 
 // Last answers that waited for room; a sign of life for who has heard nothing for a while; and who is gone.

@@ -28,14 +28,16 @@ typedef void (*verl_control_handler_t)(void *context, const verl_control_request
 // run_directory/control.json whole. zmq, a libzmq context, is borrowed. NULL with the reason.
 verl_control_t *verl_control_new(void *zmq, const char *run_id, const char *run_directory, int epoll_fd,
                                  verl_control_handler_t handler, void *context, verl_error_t *error);
-// Removes control.json. What was answered just before is still sent, for at most a second.
+// Removes control.json. Answers that had room are still sent while the context ends, for at most a second; last answers
+// that waited for room are lost, and their clients see the run's end.
 void verl_control_destroy(verl_control_t **control_p);
 
 // Handles what has come, up to a bound; where more is left, epoll_fd stays readable. Call it each turn of the loop.
 void verl_control_step(verl_control_t *control);
 
 // Answers a request: `answer`, an object, is taken; "id" is added, and "more" where it is not the last. A last answer
-// waits until its client has room for it; others are lost where it has none. A token that is done with, or whose client
+// waits until its client has room for it; others are lost where it has none, and the last one says with "lost" how many. A
+// token that is done with, or whose client
 // is gone, is unknown: the answer is dropped.
 void verl_control_answer(verl_control_t *control, uint64_t token, json_t *answer, bool last);
 // The same with {"error": sentence}.
@@ -43,6 +45,4 @@ void verl_control_refuse(verl_control_t *control, uint64_t token, const char *fo
     __attribute__((format(printf, 3, 4)));
 // Is somebody still there for more answers? Known within 2 s of the client's end.
 bool verl_control_alive(const verl_control_t *control, uint64_t token);
-// Answers that were lost because the client of this token had no room; 0 of an unknown one.
-int64_t verl_control_lost(const verl_control_t *control, uint64_t token);
 #endif

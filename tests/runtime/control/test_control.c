@@ -59,8 +59,7 @@ s_handle(void *context, const verl_control_request_t *request)
     else if (strcmp(request->word, "big") == 0) {
         for (int i = 0; i < n; i++)
             verl_control_answer(self->control, request->token, s_big(i), false);
-        int64_t lost = verl_control_lost(self->control, request->token);
-        verl_control_answer(self->control, request->token, json_pack("{s:I}", "lost", (json_int_t) lost), true);
+        verl_control_answer(self->control, request->token, json_object(), true);
     } else if (strcmp(request->word, "keep") == 0)
         self->kept = request->token;
     else if (strcmp(request->word, "silence") != 0)
