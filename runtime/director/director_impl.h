@@ -147,7 +147,6 @@ typedef struct hold {
     struct hold *next;
     int64_t      batch;
     uint64_t     token;                     // of who asked for it: gone with its client
-    char         who[128];
 } hold_t;
 
 typedef struct verl_resume_cut {
@@ -237,6 +236,7 @@ revision_t *verl_revision_find(const director_t *self, int64_t number);
 revision_t *verl_revision_newest(const director_t *self);           // in force
 revision_t *verl_revision_of(const director_t *self, int64_t batch);
 slot_t     *verl_revision_slot(const revision_t *revision, const party_t *party);   // NULL: it has none
+const slot_t *verl_revision_place(const revision_t *revision, int stage, int64_t batch);   // where a stage works on it
 void        verl_revision_seat(director_t *self, revision_t *revision, slot_t *slot, party_t *party);
 bool        verl_revision_wired(const revision_t *revision);
 void        verl_settle(director_t *self);                          // tables, peers, beginnings that are due
@@ -343,4 +343,5 @@ json_t *verl_watch_batch(const director_t *self, int64_t batch, verl_error_t *er
 
 // watch.c: the words of the watch socket that are answered at once; NULL with a sentence.
 json_t *verl_watch_answer(director_t *self, const char *word, const json_t *request, verl_error_t *error);
+json_t *verl_watch_revisions(const director_t *self);               // those in force: [{"revision", "first"}]
 #endif

@@ -1,4 +1,4 @@
-// record.h: what a run leaves in its directory: metrics.jsonl, run.log, checkpoints, and a lock while it lives.
+// record.h: what a run leaves in its directory: metrics.jsonl, run.log, checkpoints.
 #ifndef VERL_RECORD_H
 #define VERL_RECORD_H
 #include <jansson.h>

@@ -174,12 +174,7 @@ s_drop_holds(director_t *self)
 static void
 s_list(director_t *self, const verl_control_request_t *request)
 {
-    json_t *revisions = json_array(), *waiting = json_array(), *paused = json_array();
-    for (const revision_t *revision = self->revisions; revision; revision = revision->next)
-        if (revision->cut >= 0)
-            json_array_append_new(revisions, json_pack("{s:I, s:I}", "revision",
-                                                       (json_int_t) revision->plan->revision, "first",
-                                                       (json_int_t) revision->cut));
+    json_t *waiting = json_array(), *paused = json_array();
     for (const change_t *change = self->changes; change; change = change->next)
         json_array_append_new(waiting, json_pack("{s:o, s:I, s:b}", "who", verl_json_text(change->who), "at",
                                                  (json_int_t) change->at,
@@ -189,7 +184,7 @@ s_list(director_t *self, const verl_control_request_t *request)
             json_array_append_new(paused, json_pack("{s:s, s:o, s:f}", "actor", party->name, "who",
                                                     verl_json_text(party->paused_by), "seconds", (double) (verl_now() - party->paused_at) / 1e9));
     verl_control_answer(self->control, request->token,
-                        json_pack("{s:o, s:o, s:o, s:I, s:I}", "revisions", revisions, "changes", waiting, "paused",
+                        json_pack("{s:o, s:o, s:o, s:I, s:I}", "revisions", verl_watch_revisions(self), "changes", waiting, "paused",
                                   paused, "granted", (json_int_t) verl_ledger_granted(self->ledger), "done",
                                   (json_int_t) verl_ledger_done(self->ledger)), true);
 }

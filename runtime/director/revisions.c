@@ -170,8 +170,8 @@ s_peers(director_t *self, revision_t *revision)
     }
 }
 
-static const slot_t *
-s_slot_of(const revision_t *revision, int stage, int64_t batch)
+const slot_t *
+verl_revision_place(const revision_t *revision, int stage, int64_t batch)
 {
     int64_t replica = verl_plan_replica(revision->plan, stage, batch);
     for (int i = 0; i < revision->slots_count; i++)
@@ -184,7 +184,7 @@ static bool
 s_needed(const revision_t *revision, int stage, int64_t batch)
 {
     const verl_plan_t *plan = revision->plan;
-    const slot_t *slot = s_slot_of(revision, stage, batch);
+    const slot_t *slot = verl_revision_place(revision, stage, batch);
     if (!slot || slot->ignored)
         return false;
     if (batch > slot->through[stage])

@@ -93,8 +93,8 @@ s_stage(const director_t *self, const revision_t *revision, int index)
     return object;
 }
 
-static json_t *
-s_revisions(const director_t *self)
+json_t *
+verl_watch_revisions(const director_t *self)
 {
     json_t *list = json_array();
     for (const revision_t *revision = self->revisions; revision; revision = revision->next)
@@ -116,7 +116,7 @@ s_status(const director_t *self, const revision_t *newest)
     return json_pack(
         "{s:s, s:o, s:i, s:s, s:b, s:I, s:o, s:I, s:I, s:I, s:I, s:f, s:o, s:o}", "run", newest->plan->name,
         "directory", verl_json_text(self->config->run_directory), "pid", (int) getpid(), "phase", phases[self->phase],
-        "draining", self->draining, "revision", (json_int_t) newest->plan->revision, "revisions", s_revisions(self),
+        "draining", self->draining, "revision", (json_int_t) newest->plan->revision, "revisions", verl_watch_revisions(self),
         "first", (json_int_t) self->first, "done", (json_int_t) verl_ledger_done(self->ledger), "granted",
         (json_int_t) verl_ledger_granted(self->ledger), "total", (json_int_t) (verl_plan_last(newest->plan) + 1),
         "seconds", s_since(self->started_at), "actors", actors, "stages", stages);

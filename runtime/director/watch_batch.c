@@ -28,17 +28,6 @@ s_misses(look_t *look, const char *kind, const char *stage, int64_t batch, const
     json_array_append_new(look->missing, entry);
 }
 
-static const slot_t *
-s_slot(const look_t *look, int stage)
-{
-    int64_t replica = verl_plan_replica(look->plan, stage, look->batch);
-    for (int i = 0; i < look->revision->slots_count; i++)
-        if (look->revision->slots[i].actor == look->plan->stages[stage].actor &&
-            look->revision->slots[i].replica == replica)
-            return &look->revision->slots[i];
-    return NULL;
-}
-
 static void
 s_data(look_t *look, int stage)
 {
@@ -139,7 +128,7 @@ s_lost(look_t *look, int index)
 static const char *
 s_state(look_t *look, int index)
 {
-    const slot_t *slot = s_slot(look, index);
+    const slot_t *slot = verl_revision_place(look->revision, index, look->batch);
     const party_t *party = slot ? slot->party : NULL;
     if (verl_ledger_has_done(look->self->ledger, look->batch, index))
         return "done";
@@ -174,7 +163,7 @@ s_stage(look_t *look, int index)
                                look->plan->actors[stage->actor].name, "replica",
                                (json_int_t) verl_plan_replica(look->plan, index, look->batch), "state", state,
                                "missing", look->missing);
-    const slot_t *slot = s_slot(look, index);
+    const slot_t *slot = verl_revision_place(look->revision, index, look->batch);
     if (strcmp(state, "running") == 0)
         json_object_set_new(object, "seconds", json_real((double) (verl_now() - slot->party->running_since) / 1e9));
     return object;
