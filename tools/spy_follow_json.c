@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/json.h"
 #include "tools/spy_follow_batch.h"
 #include "tools/spy_follow_show.h"
 #include "tools/spy_follow_words.h"
@@ -20,12 +21,12 @@ s_head(const verl_spy_column_t *item)
     json_t *head = json_array();
     if (item->dtype == VERL_TEXT && !item->offsets) {
         size_t size = item->head_size < HEAD_TEXT ? item->head_size : HEAD_TEXT;
-        json_array_append_new(head, verl_spy_words_string(item->head, size));
+        json_array_append_new(head, verl_json_bytes(item->head, size));
     } else if (item->dtype == VERL_TEXT) {
         for (int64_t row = 0; row < item->rows && row < HEAD_ITEMS; row++) {
             size_t size;
             const char *text = verl_column_text(&item->column, row, &size);
-            json_array_append_new(head, verl_spy_words_string(text, size < HEAD_TEXT ? size : HEAD_TEXT));
+            json_array_append_new(head, verl_json_bytes(text, size < HEAD_TEXT ? size : HEAD_TEXT));
         }
     } else {
         int64_t count = (int64_t) (item->head_size / verl_dtype_bytes(item->dtype));
@@ -82,7 +83,7 @@ s_add_batch(json_t *line, const verl_trace_record_t *record, bool values)
     } else {
         json_t *columns = json_object();
         for (int i = 0; i < batch.count; i++) {
-            json_t *key = verl_spy_words_string(batch.items[i].name, strlen(batch.items[i].name));
+            json_t *key = verl_json_text(batch.items[i].name);
             json_object_set_new(columns, json_string_value(key), s_column(&batch.items[i], values));
             json_decref(key);
         }
@@ -108,7 +109,7 @@ static void
 s_add_name(json_t *line, const char *key, const char *name)
 {
     if (*name)
-        json_object_set_new(line, key, verl_spy_words_string(name, strlen(name)));
+        json_object_set_new(line, key, verl_json_text(name));
     else
         json_object_set_new(line, key, json_null());
 }

@@ -1,37 +1,10 @@
 // spy_follow_words.c: see spy_follow_words.h.
 #include "tools/spy_follow_words.h"
-#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <utf8proc.h>
+#include "runtime/base/json.h"
 
 enum { DEPTH = 8, ITEMS = 10000 };
-
-// --- JSON ---------------------------------------------------------------------------------------------------------
-
-json_t *
-verl_spy_words_string(const char *bytes, size_t size)
-{
-    json_t *string = json_stringn(bytes, size);
-    if (string)
-        return string;
-    char *copy = malloc(size + 1);
-    for (size_t at = 0; copy && at < size;) {
-        utf8proc_int32_t code;
-        utf8proc_ssize_t length =
-            utf8proc_iterate((const utf8proc_uint8_t *) bytes + at, (utf8proc_ssize_t) (size - at), &code);
-        if (length > 0)
-            memcpy(copy + at, bytes + at, (size_t) length);
-        else
-            copy[at] = '?';
-        at += length > 0 ? (size_t) length : 1;
-    }
-    string = copy ? json_stringn(copy, size) : NULL;
-    free(copy);
-    return string;
-}
 
 static json_t *s_item(verl_reader_t *reader, int depth, int *left);
 
@@ -81,7 +54,7 @@ s_item(verl_reader_t *reader, int depth, int *left)
     if (verl_read_nil(reader) == 0)
         return json_null();
     if (verl_read_str(reader, &bytes, &size) == 0)
-        return verl_spy_words_string(bytes, size);
+        return verl_json_bytes(bytes, size);
     if (verl_read_bin(reader, &bytes, &size) == 0)
         return s_binary(size);
     if (verl_read_array(reader, &count) == 0)

@@ -9,6 +9,4 @@
 // The next item of msgpack as JSON; binaries as "<N bytes>", what is cut short or malformed as "…". NULL without
 // memory.
 json_t *verl_spy_words_json(verl_reader_t *reader);
-// A JSON string of any bytes: what is not UTF-8 is replaced.
-json_t *verl_spy_words_string(const char *bytes, size_t size);
 #endif

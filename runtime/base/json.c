@@ -25,18 +25,27 @@ s_character(const unsigned char *text)
 }
 
 json_t *
-verl_json_text(const char *text)
+verl_json_bytes(const char *bytes, size_t size)
 {
-    json_t *value = json_string(text);
-    char *copy = value ? NULL : strdup(text);
-    for (char *at = copy; at && *at;) {
-        size_t size = s_character((const unsigned char *) at);
-        if (size == 0)
+    json_t *value = json_stringn(bytes, size);
+    char *copy = value ? NULL : malloc(size + 1);
+    if (!copy)
+        return value;
+    memcpy(copy, bytes, size);
+    copy[size] = 0;                         // no character goes on behind it
+    for (char *at = copy; at < copy + size;) {
+        size_t taken = s_character((const unsigned char *) at);
+        if (taken == 0)
             *at = '?';
-        at += size ? size : 1;
+        at += taken ? taken : 1;
     }
-    if (copy)
-        value = json_string(copy);
+    value = json_stringn(copy, size);
     free(copy);
     return value;
+}
+
+json_t *
+verl_json_text(const char *text)
+{
+    return verl_json_bytes(text, strlen(text));
 }

@@ -27,6 +27,15 @@ Test(json, only_the_bytes_that_are_no_character_are_replaced)
     s_expect("\xed\xa0\x80 \xf4\x90\x80\x80 \xf5\x80\x80\x80", "??? ???? ????");   // surrogate, beyond the last
 }
 
+Test(json, bytes_may_hold_zeroes)
+{
+    static const char bytes[] = { 'a', 0, '\xc3', 0, 'b', '\xe2', '\x82' };
+    json_t *value = verl_json_bytes(bytes, sizeof bytes);
+    cr_assert_eq(json_string_length(value), sizeof bytes);
+    cr_expect_arr_eq(json_string_value(value), "a\0?\0b??", sizeof bytes);
+    json_decref(value);
+}
+
 // Whatever two bytes stand before a character and behind one: there is a string, of as many bytes.
 Test(json, any_bytes_make_a_string)
 {
