@@ -160,6 +160,7 @@ class Spans(unittest.TestCase):
             for k in range(-2, steps + 3):
                 self.assertEqual(span.has(steps, k), k in works)
                 self.assertEqual(span.next(steps, k), next((w for w in works if w > k), -1))
+                self.assertEqual(span.previous(steps, k), max((w for w in works if w < k), default=-1), (span, k))
                 self.assertEqual(span.ordinal(steps, k), sum(w < k for w in works), (span, k))
 
 
@@ -263,6 +264,28 @@ class Stages(unittest.TestCase):
 
 
 class Plans(unittest.TestCase):
+    def weighty(self, weights_edge, edges, period=2):
+        actor = ["it", "command", {}, 0, 1, 0, "cpu", 0.0, 0.0, 1, 1]
+        rest = [0.0, [], -1, [], [], [], [], 1, 1]
+        writer = ["update", 0, "run", {}, period, 0, False, True, False, 0, 1, -1, False, 0] + rest
+        reader = ["watch", 0, "run", {}, 1, 0, False, True, False, 1, 1, -1, False, 0] + rest
+        reader[16] = weights_edge
+        return _plan.Plan(msgpack.packb([1, 3, "n", "/f", 10, 7, 4, 1 << 20, 0, 1, 60.0, [actor], [writer, reader],
+                                         edges], use_bin_type=True))
+
+    def test_the_version_of_a_batch_follows_from_its_number(self):
+        plan = self.weighty(0, [[0, 1, True, 3, False, []]])
+        self.assertEqual((plan.edges[0].weights, plan.edges[0].staleness), (True, 3))
+        # updates are made at 0, 2, 4 ...: batch k is worked with the last one before k - 3
+        self.assertEqual([plan.version(0, 3, k) for k in range(9)], [-1, -1, -1, -1, 0, 0, 2, 2, 4])
+        self.assertEqual([plan.version(0, 0, k) for k in range(4)], [-1, 0, 0, 2])
+
+    def test_weights_come_by_the_edge_that_the_stage_names(self):
+        data, weights = [0, 1, False, 0, False, []], [0, 1, True, 1, False, []]
+        for edge, edges in ((-1, [weights]), (0, [data]), (0, [weights, weights]), (1, [weights])):
+            with self.assertRaisesRegex(Malformed, "weights of stage watch"):
+                self.weighty(edge, edges)
+
     def test_no_damaged_table_is_believed_or_crashes(self):
         actor = ["it", "command", {"command": ["x"]}, 0, 1, 0, "cpu", 0.0, 0.0, 1, 1]
         stage = ["a", 0, "run", {}, 1, 0, False, True, False, 0, 1, -1, False, 0, 0.0, [], -1, [], ["x"], ["x"],
