@@ -36,9 +36,8 @@ void verl_control_destroy(verl_control_t **control_p);
 void verl_control_step(verl_control_t *control);
 
 // Answers a request: `answer`, an object, is taken; "id" is added, and "more" where it is not the last. A last answer
-// waits until its client has room for it; others are lost where it has none, and the last one says with "lost" how many. A
-// token that is done with, or whose client
-// is gone, is unknown: the answer is dropped.
+// waits until its client has room for it; others are lost where it has none, and the last one says with "lost" how many.
+// A token that is done with, or whose client is gone, is unknown: the answer is dropped.
 void verl_control_answer(verl_control_t *control, uint64_t token, json_t *answer, bool last);
 // The same with {"error": sentence}.
 void verl_control_refuse(verl_control_t *control, uint64_t token, const char *format, ...)

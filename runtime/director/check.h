@@ -1,5 +1,5 @@
-// check.h: a change is checked like a whole topology, which may take seconds (a program is asked what it needs and gives):
-// by a thread of its own, so that the run goes on meanwhile. The director's thread uses this.
+// check.h: a change is checked like a whole topology, which may take seconds (a program is asked what it needs and
+// gives): by a thread of its own, so that the run goes on meanwhile. The director's thread uses this.
 #ifndef VERL_CHECK_H
 #define VERL_CHECK_H
 #include <stdbool.h>
@@ -8,8 +8,8 @@
 
 typedef struct verl_check verl_check_t;
 
-// Begins: the topology of `plan`, with the fragment merged into it; fragment_path is what mistakes call it. All of them are
-// copied. epoll_fd tells once when it is over. NULL with the reason.
+// Begins: the topology of `plan`, with the fragment merged into it; fragment_path is what mistakes call it. All of them
+// are copied. epoll_fd tells once when it is over. NULL with the reason.
 verl_check_t *verl_check_begin(const verl_plan_t *plan, const char *fragment, const char *fragment_path, int epoll_fd,
                                verl_error_t *error);
 bool          verl_check_over(const verl_check_t *check);

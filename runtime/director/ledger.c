@@ -1,33 +1,13 @@
 // ledger.c: see ledger.h.
-#include "runtime/director/ledger.h"
-#include <math.h>
-#include <stdio.h>
+#include "runtime/director/ledger_impl.h"
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/clock.h"
-#include "runtime/base/json.h"
 
 #define HANDOFFS     1024
 #define WAYS         64                     // of past batches
 #define METRICS_MOST 65536                  // of a stage and a batch
 #define NAME_MOST    255                    // bytes of a metric's name
-
-typedef struct entry {                      // of one stage, for one batch
-    bool                 done;
-    int64_t              busy_ns, done_at;
-    int                  count;
-    verl_metric_value_t *metrics;
-} entry_t;
-
-typedef struct record {                     // of one batch
-    struct record     *next;
-    const verl_plan_t *plan;
-    int64_t            batch;
-    int                pending;             // stages that are not done
-    bool               skipped;             // one of them was
-    int64_t            granted_at;
-    entry_t           *entries;             // one a stage
-} record_t;
 
 typedef struct stage_sum {
     struct stage_sum *next;
@@ -344,69 +324,7 @@ verl_ledger_handoff(const verl_ledger_t *self, const char *stage)
     return (double) sorted[count / 2] / 1e3;
 }
 
-// --- metrics ------------------------------------------------------------------------------------------------------
-
-// Stages that see the closing batch work on held-out data: their metrics stand apart. Where two stages give one name, the
-// second one's gets its stage's name before it.
-static void
-s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_value_t *metric)
-{
-    char text[600];
-    double value = verl_metric_reduced(metric);
-    bool held_out = stage->span.closing && strncmp(metric->name, "val", 3) != 0;
-    snprintf(text, sizeof text, "%s%s", held_out ? "val/" : "", metric->name);
-    json_t *name = verl_json_text(text);
-    if (json_object_get(line, json_string_value(name))) {
-        snprintf(text, sizeof text, "%s%s/%s", held_out ? "val/" : "", stage->name, metric->name);
-        json_decref(name);
-        name = verl_json_text(text);
-    }
-    // JSON has no NaN: null says that there was a value and that it was none.
-    json_object_set_new(line, json_string_value(name), isfinite(value) ? json_real(value) : json_null());
-    json_decref(name);
-}
-
-static json_t *
-s_line(verl_ledger_t *self, const record_t *record)
-{
-    const verl_plan_t *plan = record->plan;
-    int64_t now = verl_now();
-    json_t *line = json_object();
-    json_object_set_new(line, "step", json_integer(record->batch));
-    for (int i = 0; i < plan->stages_count; i++)
-        for (int j = 0; j < record->entries[i].count; j++)
-            s_add_metric(line, &plan->stages[i], &record->entries[i].metrics[j]);
-    for (int i = 0; i < plan->stages_count; i++) {
-        char name[300];
-        snprintf(name, sizeof name, "timing_s/%s", plan->stages[i].name);
-        if (record->entries[i].done)
-            json_object_set_new(line, name, json_real((double) record->entries[i].busy_ns / 1e9));
-    }
-    json_object_set_new(line, "timing_s/step",
-                        json_real((double) (now - (self->done_at ? self->done_at : record->granted_at)) / 1e9));
-    json_object_set_new(line, "timing_s/in_flight", json_real((double) (now - record->granted_at) / 1e9));
-    self->done_at = now;
-    return line;
-}
-
-static json_t *
-s_way(const record_t *record)
-{
-    json_t *stages = json_array();
-    int64_t last = record->pending ? verl_now() : record->granted_at;
-    for (int i = 0; i < record->plan->stages_count; i++) {
-        const entry_t *entry = &record->entries[i];
-        double to = (double) (entry->done_at - record->granted_at) / 1e9, from = to - (double) entry->busy_ns / 1e9;
-        if (!entry->done)
-            continue;
-        json_array_append_new(stages, json_pack("{s:s, s:f, s:f}", "name", record->plan->stages[i].name, "from",
-                                                from > 0 ? from : 0, "to", to));
-        last = entry->done_at > last ? entry->done_at : last;
-    }
-    return json_pack("{s:I, s:f, s:I, s:o}", "batch", (json_int_t) record->batch, "seconds",
-                     (double) (last - record->granted_at) / 1e9, "revision", (json_int_t) record->plan->revision,
-                     "stages", stages);
-}
+// --- taking -------------------------------------------------------------------------------------------------------
 
 json_t *
 verl_ledger_way(const verl_ledger_t *self, int64_t batch)
@@ -414,7 +332,7 @@ verl_ledger_way(const verl_ledger_t *self, int64_t batch)
     const record_t *record = s_record(self, batch);
     json_t *past = batch >= 0 ? self->ways[batch % WAYS] : NULL;
     if (record)
-        return s_way(record);
+        return verl_ledger_record_way(record);
     return json_integer_value(json_object_get(past, "batch")) == batch ? json_deep_copy(past) : NULL;
 }
 
@@ -424,9 +342,11 @@ verl_ledger_take(verl_ledger_t *self, bool *ret_skipped)
     record_t *record = self->records;
     if (!record || record->pending)
         return NULL;
-    json_t *line = s_line(self, record), **way = &self->ways[record->batch % WAYS];
+    int64_t now = verl_now();
+    json_t *line = verl_ledger_line(record, self->done_at, now), **way = &self->ways[record->batch % WAYS];
     json_decref(*way);
-    *way = s_way(record);
+    *way = verl_ledger_record_way(record);
+    self->done_at = now;
     self->records = record->next;
     *ret_skipped = record->skipped;
     self->taken++;

@@ -41,8 +41,8 @@ int verl_ledger_enter(verl_ledger_t *ledger, const verl_plan_t *plan, int stage,
 // had run without a break until it was done. NULL: it is not known any more, or not yet. Caller owns it.
 json_t *verl_ledger_way(const verl_ledger_t *ledger, int64_t batch);
 
-// The next batch that is done everywhere, as its line of metrics.jsonl, and whether some stage skipped it; NULL: none is.
-// Caller owns it.
+// The next batch that is done everywhere, as its line of metrics.jsonl, and whether some stage skipped it; NULL: none
+// is. Caller owns it.
 json_t *verl_ledger_take(verl_ledger_t *ledger, bool *ret_skipped);
 
 // Median hand-off of a stage in microseconds, over the last thousand; 0: none was seen.

@@ -40,8 +40,10 @@ Test(closing, a_batch_that_is_skipped_is_counted_once_though_two_stages_skip_it)
 Test(closing, a_run_that_went_back_tells_of_all_its_lives, .timeout = 100)
 {
     run_t run;
-    run_start_after(&run, COUNTER(""), COUNTED("steps = 40\n", "on_failure = \"restart\"\n[stage.odd]\nkind = \"synthetic\"\n"
-                    "depends_on = [\"src\"]\nreads = [\"id\"]\nfail_at = 3\non_error = \"skip\"\n"), "");
+    run_start_after(&run, COUNTER(""),
+                    COUNTED("steps = 40\n", "on_failure = \"restart\"\n"
+                            "[stage.odd]\nkind = \"synthetic\"\ndepends_on = [\"src\"]\nreads = [\"id\"]\n"
+                            "fail_at = 3\non_error = \"skip\"\n"), "");
     s_await(&run);
     run_until_steps(&run, 8);
     cr_assert_eq(kill((pid_t) s_actor(&run, "count", "pid"), SIGKILL), 0);

@@ -17,8 +17,8 @@ s_write(const run_t *run)
     snprintf(path, sizeof path, "%s/change.toml", run->folder);
     cr_assert((file = fopen(path, "we")));
     for (int i = 0; i < 3; i++)
-        fprintf(file, "[stage.slow%d]\nkind = \"command\"\ncommand = [\"sh\", \"%s/slow.sh\"]\ndepends_on = [\"mid\"]\n", i,
-                run->folder);
+        fprintf(file, "[stage.slow%d]\nkind = \"command\"\ndepends_on = [\"mid\"]\ncommand = [\"sh\", \"%s/slow.sh\"]\n",
+                i, run->folder);
     fclose(file);
 }
 

@@ -185,6 +185,7 @@ Test(ledger, a_bad_metric_is_named_with_its_stage)
     verl_ledger_grant(ledger, 0, &s_plan);
     memset(name, 'm', 256);
     cr_assert_eq(s_enter(ledger, 1, 0, name, 0, &error), -1);
-    cr_expect(strstr(error.text, "mmm") && strstr(error.text, "stage b") && strstr(error.text, "255"), "%s", error.text);
+    cr_expect(strstr(error.text, "mmm") && strstr(error.text, "stage b") && strstr(error.text, "255"), "%s",
+              error.text);
     verl_ledger_destroy(&ledger);
 }

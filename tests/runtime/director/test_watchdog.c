@@ -1,8 +1,8 @@
 // test_watchdog.c: who is given up, and who is not.
 #include "tests/tools/living.h"
 
-// Four replicas work for 2.3 to 2.7 s a batch, and are asked every 0.75 s: at a third of the batches the last answer before
-// the end is one from which a guess would go beyond the 3 s.
+// Four replicas work for 2.3 to 2.7 s a batch, and are asked every 0.75 s: at a third of the batches the last answer
+// before the end is one from which a guess would go beyond the 3 s.
 Test(watchdog, a_handler_that_ends_in_time_is_not_given_up_for_what_was_known_of_it_before, .timeout = 100)
 {
     run_t run;
