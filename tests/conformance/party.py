@@ -349,7 +349,7 @@ class Bench:
         check(word == "failed" or not self.reports("failed"), f"the actor failed: {self.reports('failed')}")
         return self.reports(word)
 
-    def bring_up(self, table, peers, cut=0, starts=None, begin=True):
+    def bring_up(self, table, peers, cut=0, starts=None, begin=True, bases=None):
         """hello, table, peers, ready, begin."""
         self.start()
         self.hear("hello")
@@ -358,7 +358,8 @@ class Bench:
         self.hear("wired")
         self.hear("ready")
         if begin:
-            self.order(table.revision, "begin", cut, starts or [cut] * len(table.stages))
+            more = [] if bases is None else [bases]
+            self.order(table.revision, "begin", cut, starts or [cut] * len(table.stages), *more)
 
     def close(self):
         if self.process is not None and self.process.poll() is None:

@@ -149,6 +149,20 @@ def works_with_the_weights_at_the_cut_where_a_version_lies_before_it(bench):
 
 
 @rule_for_programs
+def goes_on_with_the_versions_from_its_base_on(bench):
+    line = Learner(bench, 2).up(cut=7, bases=[6, 5, 6, 6])
+    line.publish(5, 15)
+    for batch in range(7, 10):
+        line.feed(batch)
+    line.wait(2)
+    bench.quiet(0.4)
+    check(line.known() == 2 * [(6, 15)], f"batches of before update 6 went out with {line.known()}")
+    line.publish(6, 16)
+    line.wait(3)
+    check(line.known()[2:] == [(7, 16)], f"a batch behind the cut went out with {line.known()[2:]}")
+
+
+@rule_for_programs
 def is_done_with_a_version_when_the_next_is_taken_and_its_batches_are_done(bench):
     line = Learner(bench, 0)
     line.sink.auto = False

@@ -66,7 +66,7 @@ def _begin(host: "Host", revision: int, items: List[Any]) -> None:
     if len(items) < 2:
         raise Malformed("an order to begin is malformed")
     world = _world(host, revision, "begin")
-    world.begin(items[0], items[1])
+    world.begin(*items[:3])
     host.saves.begin(world)
 
 

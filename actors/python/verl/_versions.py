@@ -51,7 +51,7 @@ class Versions(EdgeIn):
         """The update that made the version of a batch; -1: none did, and the weights are those of the beginning."""
         world = self.seat.world
         update = world.plan.version(self.edge.maker, self.edge.staleness, batch)
-        return max(update, world.cut - 1)  # before the cut of the revision: as they were at the cut
+        return max(update, world.bases[self.seat.index])
 
     def ready(self, batch: int) -> bool:
         update = self.wanted(batch)

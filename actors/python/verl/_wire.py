@@ -16,7 +16,7 @@ DIRECTOR = 1  # its incarnation
 FIELDS = 12  # of a message, the body included
 REVISION_SHIFT = 20  # an edge's number: revision << 20 | index in that revision's plan
 _TYPES = (FIELDS - 1) * [int] + [bytes]
-_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
 
 now_ns = time.monotonic_ns
 
@@ -67,7 +67,7 @@ def write(message: Message) -> bytes:
     return bytes(_packer.pack((PROTOCOL, *message)))
 
 
-def is_int(value: Any, least: int = _INT_MIN, most: int = _INT_MAX) -> bool:
+def is_int(value: Any, least: int = INT_MIN, most: int = INT_MAX) -> bool:
     return type(value) is int and least <= value <= most
 
 
@@ -79,7 +79,7 @@ def _check(fields: Any) -> Message:
     if list(map(type, fields)) != _TYPES:
         raise Malformed("a message is malformed")
     message = Message(*fields[1:])
-    if min(message[2:5]) < 0 or max(message[5:10]) > _INT_MAX or message.edge > _INT_MAX:
+    if min(message[2:5]) < 0 or max(message[5:10]) > INT_MAX or message.edge > INT_MAX:
         raise Malformed("a message is malformed")
     if not DATA <= message.type <= PONG:
         raise Malformed(f"a message has the unknown type {message.type}")

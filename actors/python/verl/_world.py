@@ -12,7 +12,7 @@ from ._program import StageKind, fill_options
 from ._seat import Seat
 from ._stage import Stage, stage_seed
 from ._units import EdgeOut
-from ._wire import REVISION_SHIFT, Malformed, is_int
+from ._wire import INT_MAX, INT_MIN, REVISION_SHIFT, Malformed, is_int
 
 if TYPE_CHECKING:
     from ._host import Host
@@ -31,6 +31,7 @@ class World:
             raise Malformed(f"the table has no actor {host.actor}")
         self.actor = plan.actors[actor]
         self.cut = -1  # the first batch of the revision; -1: not in force
+        self.bases: List[int] = []  # by stage of the plan: an update below it means this one
         self.end = -1  # the first that is no more of it; -1: not known
         self.seats: List[Seat] = []
         for index, stage in enumerate(plan.stages):
@@ -100,11 +101,17 @@ class World:
                 return False
         return True
 
-    def begin(self, cut: Any, starts: Any) -> None:
-        if self.cut >= 0 or not is_int(cut, 0) or type(starts) is not list or len(starts) != len(self.plan.stages) \
-                or not all(is_int(start) for start in starts):
+    def _numbers(self, items: Any, least: int, most: int) -> bool:
+        """One number for each stage of the plan."""
+        return type(items) is list and len(items) == len(self.plan.stages) \
+            and all(is_int(item, least, most) for item in items)
+
+    def begin(self, cut: Any, starts: Any, bases: Any = None) -> None:
+        if self.cut >= 0 or not is_int(cut, 0) or not self._numbers(starts, INT_MIN, INT_MAX) \
+                or not (bases is None or self._numbers(bases, -1, cut - 1)):
             raise Malformed("an order to begin is malformed")
         self.cut = cut
+        self.bases = len(self.plan.stages) * [cut - 1] if bases is None else bases
         for seat in self.seats:
             seat.start = max(cut, starts[seat.index])
             seat.next = seat.after(seat.start - 1)
