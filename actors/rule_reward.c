@@ -7,7 +7,7 @@
 #include <verl.h>
 #include "actors/kit/measure.h"
 #include "actors/rl/rules.h"
-#include "runtime/base/utf8.h"
+#include "actors/text/utf8.h"
 
 #define S_RULES "exact|regex|gsm8k|gsm8k_flexible|math|dapo|random"
 
@@ -172,7 +172,7 @@ s_measure_row(verl_stage_t *stage, const char *kind, const verl_column_t *source
     size_t bytes = 7;
     const char *text = source && source->dtype == VERL_TEXT ? verl_column_text(source, row, &bytes) : "unknown";
     snprintf(set, sizeof set, "%.*s", (int) (bytes < sizeof set ? bytes : sizeof set - 1), text);
-    verl_utf8_trim(set);
+    set[verl_utf8_valid((const uint8_t *) set, strlen(set))] = 0;
     snprintf(metric, sizeof metric, "%s/%s/%s%s", kind, set, value, name);
     verl_metric(stage, metric, (double) figure);
 }

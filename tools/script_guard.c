@@ -128,8 +128,8 @@ static void
 s_why(int signal_number, char *text, size_t size)
 {
     if (signal_number == SCRIPT_OVERTIME)
-        snprintf(text, size, "a function of the script computed for more than %lld s (a pattern that goes back and forth "
-                 "without end?): it was ended", (long long) verl_script_seconds());
+        snprintf(text, size, "a function of the script computed for more than %lld s (a pattern that goes back and "
+                 "forth without end?): it was ended", (long long) verl_script_seconds());
     else
         snprintf(text, size, "the script was killed by signal %d (%s)", signal_number, strsignal(signal_number));
 }

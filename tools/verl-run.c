@@ -222,10 +222,10 @@ s_direct(verl_run_config_t *config, verl_run_result_t *result, verl_error_t *err
     char inject[PATH_MAX + 16];
     verl_script_child_t *script = NULL;
     verl_error_t why = { "" };
-    const char *slash = strrchr(config->actor_program, '/');
-    snprintf(inject, sizeof inject, "%.*s/verl-inject", (int) (slash - config->actor_program), config->actor_program);
     config->script = config->plan->script != NULL;
-    if (config->script && !(script = verl_script_start(config->run_directory, inject, config->plan->script, error)))
+    if (config->script &&
+        (verl_program_beside("verl-inject", inject, sizeof inject, error) ||
+         !(script = verl_script_start(config->run_directory, inject, config->plan->script, error))))
         return -1;
     int failed = verl_director_run(config, result, error);
     if (verl_script_finish(&script, &why))

@@ -279,7 +279,7 @@ Test(kill, of_the_shell_does_not_end_a_run_in_the_background)
     run_t run;
     run_start_after(&run,
                     "(" VERL_BINARY_DIR "/bin/verl-run --quiet --steps 50 --run-dir run topology.toml >said 2>&1; "
-                    "echo $? >code) & sleep 0.05; kill -9 $$",
+                    "echo $? >code.tmp; mv code.tmp code) & sleep 0.05; kill -9 $$",
                     CHAIN, "");
     run_wait(&run, 5);
     cr_assert_eq(run.code, 128 + SIGKILL);

@@ -413,8 +413,8 @@ Test(script_run, a_script_that_is_interrupted_while_its_branch_begins_takes_it_b
     run_start_after(&run, S_ACTOR, S_TOPOLOGY(""), "");
     run_until_steps(&run, 1);
     pid_t late = s_attach(&run, "when('step >= 0', function(run)\n  run:branch({ stage = { middle = { options = "
-                                "{ gain = 8 } }, side = { kind = 'synthetic', depends_on = { 'rows' }, load_ms = 1000 } "
-                                "} }, 100000)\n  run:log('begun')\nend)\n");
+                                "{ gain = 8 } }, side = { kind = 'synthetic', depends_on = { 'rows' }, "
+                                "load_ms = 1000 } } }, 100000)\n  run:log('begun')\nend)\n");
     for (int64_t since = verl_now();; nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL)) {
         char *log = run_file(&run, "run.log");
         bool prepares = strstr(log, "\"event\":\"change\"") != NULL;
