@@ -48,8 +48,8 @@ const char *verl_spy_value(int count, char **words, int *at, const char *name, b
 // Says on stderr "NAME: SENTENCE" and where to read more. Returns 2.
 int verl_spy_usage(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// The end of what a command wrote to stdout: hands it on. Returns 0, or 1 where it could not be written. That is said on
-// stderr, once a program.
+// The end of what a command wrote to stdout: hands it on. Returns 0, or 1 where it could not be written: that is said
+// on stderr, once.
 int verl_spy_written(const char *name);
 // Says on stderr that memory is short. Returns 1.
 int verl_spy_no_memory(const char *name);

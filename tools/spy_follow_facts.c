@@ -159,8 +159,8 @@ verl_spy_tally_holds(verl_spy_tally_t *tally, const verl_spy_totals_t *totals, c
     scalars[VERL_SPY_SCALAR_rate] = seconds > 0 ? (double) (tally->shown - 1) / seconds : 0;
     if (tally->unseen && verl_spy_tally_needs_stats(tally)) {
         fprintf(stderr,
-                "%s: nan is not known: the numbers of %" PRIu64 " columns did not come (a recording has them with --stats "
-                "or --values); the others have %.0f NaNs\n", name, tally->unseen, scalars[VERL_SPY_SCALAR_nan]);
+                "%s: nan is not known: the numbers of %" PRIu64 " columns did not come (a recording has them with "
+                "--stats or --values); the others have %.0f NaNs\n", name, tally->unseen, scalars[VERL_SPY_SCALAR_nan]);
         scalars[VERL_SPY_SCALAR_nan] = (double) NAN;
     }
     if (verl_spy_assert_holds(tally->assertion, &tally->facts, why, sizeof why))

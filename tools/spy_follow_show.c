@@ -143,8 +143,8 @@ s_put_what(verl_buffer_t *line, const verl_trace_record_t *record, bool values)
     case VERL_TRACE_DATA:
     case VERL_TRACE_WEIGHTS: return s_put_batch(line, record, values);
     case VERL_TRACE_STATUS:
-        verl_text_format(line, "received %" PRIu64 ", limit %" PRId64 ", done %" PRId64, message->seq, message->revision,
-              message->batch);
+        verl_text_format(line, "received %" PRIu64 ", limit %" PRId64 ", done %" PRId64, message->seq,
+                         message->revision, message->batch);
         break;
     case VERL_TRACE_RAN: verl_text_format(line, "ran %.3f ms", (double) (record->end - record->begin) / 1e6); break;
     default: s_put_words(line, record);
@@ -165,7 +165,8 @@ s_format(verl_spy_view_t *view, const verl_trace_record_t *record, verl_buffer_t
     uint64_t bytes = s_put_what(&what, record, view->values);
     if (record->kind != VERL_TRACE_RAN)
         verl_spy_size((double) bytes, size, sizeof size);
-    verl_text_format(line, "%11.6f  %-7s ", (double) (record->t - view->begin) / 1e9, verl_trace_kind_word(record->kind));
+    verl_text_format(line, "%11.6f  %-7s ", (double) (record->t - view->begin) / 1e9,
+                     verl_trace_kind_word(record->kind));
     s_put_pair(line, record->from, record->to, &view->who);
     s_put_pair(line, record->stage, record->reader, &view->way);
     if (batch && message->parts > 1)

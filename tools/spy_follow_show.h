@@ -1,9 +1,10 @@
 // spy_follow_show.h: one record as one line: aligned for people, or an object of JSON.
 //
-// JSON: t (ns since 1970), kind, from, to ("actor#incarnation"), stage, reader, edge, seq, revision, batch, part,
-// parts, bytes (of the body and of what it names in shared memory), null where there is none; and by kind: columns (name → dtype, shape, route,
-// bytes, elements, min, max, mean, nan, with --values head), rows and skipped of data and weights; words of orders,
-// reports and pongs; received, limit and done of a status; begin and end (ns since 1970) of a handler's run.
+// JSON: t (ns since 1970), kind, from, to ("actor#incarnation", "actor.replica#incarnation"), stage, reader, edge, seq,
+// revision, batch, part, parts, bytes (of the body and of what it names in shared memory), each null where there is
+// none; and by kind: columns (name → dtype, shape, route, bytes, elements, min, max, mean, nan, with --values head), rows and
+// skipped of data and weights; words of orders, reports and pongs; received, limit and done of a status; begin and end
+// (ns since 1970) of a handler's run.
 #ifndef VERL_SPY_FOLLOW_SHOW_H
 #define VERL_SPY_FOLLOW_SHOW_H
 #include <jansson.h>

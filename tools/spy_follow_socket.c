@@ -32,7 +32,8 @@ verl_spy_socket_open(void *zmq, const char *word, char ret_address[VERL_SPY_ADDR
 
 // One frame, if there is one.
 static int
-s_receive(void *router, verl_spy_merge_t *merge, const verl_spy_listener_t *listener, bool *ret_any, verl_error_t *error)
+s_receive(void *router, verl_spy_merge_t *merge, const verl_spy_listener_t *listener, bool *ret_any,
+          verl_error_t *error)
 {
     char routing[256];
     int size = zmq_recv(router, routing, sizeof routing, ZMQ_DONTWAIT), failed = 0;
@@ -46,9 +47,10 @@ s_receive(void *router, verl_spy_merge_t *merge, const verl_spy_listener_t *list
         if (zmq_msg_recv(&message, router, 0) < 0)
             break;
         const char *bytes = zmq_msg_data(&message);
-        if (first && verl_spy_merge_add(merge, routing, (size_t) size, bytes, zmq_msg_size(&message)) == 0 && listener &&
+        size_t length = zmq_msg_size(&message);
+        if (first && verl_spy_merge_add(merge, routing, (size_t) size, bytes, length) == 0 && listener &&
             listener->frame)
-            failed = listener->frame(listener->context, bytes, zmq_msg_size(&message), error);
+            failed = listener->frame(listener->context, bytes, length, error);
         first = false;
     } while (zmq_msg_more(&message));
     zmq_msg_close(&message);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/clock.h"
+#include "runtime/base/json.h"
 #include "runtime/observe/recording.h"
 #include "tools/spy.h"
 #include "tools/spy_follow_facts.h"
@@ -84,9 +85,10 @@ s_write_json(record_t *record, verl_recording_kind_t kind, json_t *object, verl_
 static int
 s_begin(record_t *record, verl_error_t *error)
 {
-    json_t *about = json_pack("{s:s, s:s, s:I, s:I, s:I, s:o}", "verl", VERL_VERSION, "directory", record->directory, "format",
-                              (json_int_t) VERL_TRACE_FORMAT, "begin", (json_int_t) verl_now(), "offset",
-                              (json_int_t) verl_spy_clock_offset(), "filter", verl_filter_to_json(&record->filter));
+    json_t *about = json_pack("{s:s, s:o, s:I, s:I, s:I, s:o}", "verl", VERL_VERSION, "directory",
+                              verl_json_text(record->directory), "format", (json_int_t) VERL_TRACE_FORMAT, "begin",
+                              (json_int_t) verl_now(), "offset", (json_int_t) verl_spy_clock_offset(), "filter",
+                              verl_filter_to_json(&record->filter));
     if (s_write_json(record, VERL_RECORDING_ABOUT, about, error))
         return -1;
     return verl_spy_topologies_write(record->recording, record->directory, &record->written, error);
@@ -121,7 +123,8 @@ s_on_pause(void *context)
         return true;
     if (verl_spy_topologies_write(record->recording, record->directory, &record->written, &record->error))
         return false;
-    record->written = newest > record->written ? newest : record->written;      // where there is none, it is not asked again
+    if (record->written < newest)
+        record->written = newest;           // it has none: it is not asked again
     return true;
 }
 

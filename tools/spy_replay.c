@@ -38,11 +38,12 @@ s_help(void)
 {
     printf(
         "usage: verl-spy replay FILE [FILTER…] [-n COUNT] [--speed X] [--assert EXPR] [--json] [--quiet]\n"
-        "       verl-spy replay FILE --to ACTOR [--revision N] [--values] [--assert EXPR] [--json] [--timeout S] [--quiet]\n"
+        "       verl-spy replay FILE --to ACTOR [--revision N] [--values] [--assert EXPR] [--json] [--timeout S]\n"
+        "                       [--quiet]\n"
         "\n"
         "Shows a recording (verl-spy record) as follow would have shown the run, at once or at X times its pace.\n"
-        "With --to the recorded batches that ACTOR was sent are given to a fresh incarnation of it, alone, and what it\n"
-        "gives is shown; there are no filters, -n and --speed with it.\n"
+        "With --to the recorded batches that ACTOR was sent are given to a fresh incarnation of it, alone, and what\n"
+        "it gives is shown; there are no filters, -n and --speed with it.\n"
         "\n%s%s"
         "  --speed X       1: as fast as it was\n"
         "  --assert EXPR   exit code 1 where it does not hold at the end\n"
@@ -88,8 +89,8 @@ s_check(const replay_t *replay)
     if (!replay->path)
         return verl_spy_usage(NAME, "no file is named");
     if (replay->to.actor && (chosen || replay->count || replay->speed > 0))
-        return verl_spy_usage(NAME, "with --to there are no filters, -n and --speed: all that the actor was sent is given "
-                                    "to it, and all that it gives is shown");
+        return verl_spy_usage(NAME, "with --to there are no filters, -n and --speed: all that the actor was sent is "
+                                    "given to it, and all that it gives is shown");
     if (!replay->to.actor && (replay->to.revision || replay->options->timeout > 0))
         return verl_spy_usage(NAME, "%s belongs to --to ACTOR", replay->to.revision ? "--revision" : "--timeout");
     return -1;

@@ -170,7 +170,8 @@ s_keep(verl_spy_feed_t *feed, const verl_trace_record_t *record, int edge, verl_
         return verl_error_set(error, "out of memory");
     if (message->body_size)
         memcpy(body, message->body, message->body_size);
-    feed->items[feed->count++] = (verl_spy_morsel_t) { .edge = edge, .revision = message->revision, .batch = message->batch, .part = message->part,
+    feed->items[feed->count++] = (verl_spy_morsel_t) { .edge = edge, .revision = message->revision,
+                                                       .batch = message->batch, .part = message->part,
                                                        .parts = message->parts, .body = body,
                                                        .size = message->body_size };
     return 0;

@@ -57,8 +57,8 @@ typedef struct step {
     double seconds, tokens;
 } step_t;
 
-// The steps of the last `wanted` lines of metrics.jsonl, as many as there are: those before are of earlier lives of a run
-// that was resumed. Freed by the caller; NULL: none.
+// The steps of the last `wanted` lines of metrics.jsonl, as many as there are: those before are of earlier lives of a
+// run that was resumed. Freed by the caller; NULL: none.
 static step_t *
 s_read_steps(const char *directory, size_t wanted, size_t *ret_count)
 {

@@ -31,21 +31,15 @@ s_help(void)
 {
     printf("usage: verl-spy top [--once] [--every S] [--run DIR] [--json] [--timeout S]\n"
            "\n"
-           "Shows the stages of a live run (state, batch, queue, credit, age, batches a second, and the share of the "
-           "time that\n"
-           "each is busy, moves bytes, waits for data, weights, a full consumer or its worker) and its actors (state, "
-           "memory,\n"
-           "what they work on). On a terminal it is drawn again each second until Ctrl-C; elsewhere, or with --once, it "
-           "is\n"
-           "printed once. With --json, an object a second, or one.\n"
+           "Shows the stages of a live run (state, batch, queue, credit, age, batches a second, and the share of\n"
+           "the time that each is busy, moves bytes, waits for data, weights, a full consumer or its worker) and\n"
+           "its actors (state, memory, what they work on). On a terminal it is drawn again each second until\n"
+           "Ctrl-C; elsewhere, or with --once, it is printed once. With --json, an object a second, or one.\n"
            "\n"
-           "The state of a stage that does not run says what it waits for: no data, no permit (a source), no weights, no "
-           "worker\n"
-           "(another stage of its actor runs), or full: there is no room for what it would give until its readers are "
-           "done.\n"
-           "Queue: batches that came and were not taken. Credit: messages that its readers would take from it now; 0: it "
-           "is\n"
-           "held up by them.\n"
+           "The state of a stage that does not run says what it waits for: no data, no permit (a source), no\n"
+           "weights, no worker (another stage of its actor runs), or full: there is no room for what it would\n"
+           "give until its readers are done. Queue: batches that came and were not taken. Credit: messages that\n"
+           "its readers would take from it now; 0: it is held up by them.\n"
            "\n"
            "  --once      print it once\n"
            "  --every S   seconds between two looks (1)\n");
@@ -93,8 +87,9 @@ s_head(verl_buffer_t *text, const json_t *status, bool unicode)
 static const char *
 s_state(const json_t *stage)
 {
-    static const char *const words[][2] = { { "data", "no data" }, { "permit", "no permit" }, { "weights", "no weights" },
-                                            { "room", "full" }, { "worker", "no worker" } };
+    static const char *const words[][2] = { { "data", "no data" }, { "permit", "no permit" },
+                                            { "weights", "no weights" }, { "room", "full" },
+                                            { "worker", "no worker" } };
     const char *waits = verl_spy_text(stage, "waits");
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(waits, words[i][0]) == 0)

@@ -2,6 +2,7 @@
 #include "tools/spy_topologies.h"
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,8 @@ s_revision(const char *name)
     int end = 0;
     if (strcmp(name, "topology.toml") == 0)
         return 1;
-    return sscanf(name, "topology-%lld.toml%n", &revision, &end) == 1 && end && !name[end] && revision > 1 ? revision : 0;
+    bool named = sscanf(name, "topology-%lld.toml%n", &revision, &end) == 1 && end && !name[end];
+    return named && revision > 1 ? revision : 0;
 }
 
 static int

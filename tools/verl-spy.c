@@ -43,7 +43,7 @@ static const struct {
 } s_options[] = {
     { RUN, "--run", "--run DIR     the directory of the run (default: the newest live run of this user)" },
     { JSON, "--json", "--json        one JSON object a line" },
-    { TIMEOUT, "--timeout", "--timeout S   end after S seconds; of replay --to: after S seconds in which nothing moved" },
+    { TIMEOUT, "--timeout", "--timeout S   end after S seconds; replay --to: after S seconds in which nothing moved" },
 };
 
 static const char s_rest[] =

@@ -35,7 +35,8 @@ verl_hear_seats(party_t *party, verl_reader_t *reader)
 }
 
 void
-verl_view_seats(const director_t *self, const revision_t *revision, int stage, const char **ret_waits, int64_t *ret_credit)
+verl_view_seats(const director_t *self, const revision_t *revision, int stage, const char **ret_waits,
+                int64_t *ret_credit)
 {
     const char *name = revision->plan->stages[stage].name;
     int64_t waits = 0;

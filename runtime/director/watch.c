@@ -83,12 +83,13 @@ s_stage(const director_t *self, const revision_t *revision, int index)
     verl_times(self, stage->name, &times);
     json_t *object = json_pack(
         "{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:{s:f, s:f, s:f, s:f, s:f, s:f}, s:f}", "name", stage->name,
-        "actor", revision->plan->actors[stage->actor].name, "state", view.state, "batch", (json_int_t) view.batch, "done",
-        (json_int_t) view.done, "total", (json_int_t) view.total, "queue", (json_int_t) view.queue, "age", view.age,
-        "progress", view.progress, "shares", "busy", times.busy, "moving", times.moving, "data", times.waiting_data,
-        "weights", times.waiting_weights, "room", times.blocked, "worker", times.waiting_worker, "handoff_us",
-        times.handoff_us);
-    json_object_set_new(object, "waits", waits && strcmp(view.state, "waiting") == 0 ? json_string(waits) : json_null());
+        "actor", revision->plan->actors[stage->actor].name, "state", view.state, "batch", (json_int_t) view.batch,
+        "done", (json_int_t) view.done, "total", (json_int_t) view.total, "queue", (json_int_t) view.queue, "age",
+        view.age, "progress", view.progress, "shares", "busy", times.busy, "moving", times.moving, "data",
+        times.waiting_data, "weights", times.waiting_weights, "room", times.blocked, "worker", times.waiting_worker,
+        "handoff_us", times.handoff_us);
+    bool idle = strcmp(view.state, "waiting") == 0;
+    json_object_set_new(object, "waits", waits && idle ? json_string(waits) : json_null());
     json_object_set_new(object, "credit", credit >= 0 ? json_integer((json_int_t) credit) : json_null());
     return object;
 }

@@ -54,7 +54,7 @@ void    *verl_inbound_tag(const verl_inbound_t *inbound);
 uint64_t verl_inbound_from(const verl_inbound_t *inbound);
 uint64_t verl_outbound_to(const verl_outbound_t *outbound);
 uint64_t verl_outbound_last(const verl_outbound_t *outbound);    // the number of the message that was queued last
-int64_t  verl_outbound_credit(const verl_outbound_t *outbound);  // messages that would go out at once; 0: more would wait
+int64_t  verl_outbound_credit(const verl_outbound_t *outbound);  // messages that would go out at once; 0: they wait
 // Whoever may still say `done` after the channel is closed holds it meanwhile.
 verl_inbound_t *verl_inbound_hold(verl_inbound_t *inbound);
 void            verl_inbound_release(verl_inbound_t *inbound);

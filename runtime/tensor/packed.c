@@ -39,7 +39,8 @@ s_read_place(verl_reader_t *reader, const char *name, verl_place_t *ret, verl_er
     }
     ret->here = NULL;
     if (verl_read_array(reader, &count) || count != 3 || verl_read_uint(reader, &ret->slab) ||
-        verl_read_uint(reader, &ret->offset) || verl_read_uint(reader, &ret->bytes) || ret->slab == 0 || ret->bytes == 0)
+        verl_read_uint(reader, &ret->offset) || verl_read_uint(reader, &ret->bytes) || ret->slab == 0 ||
+        ret->bytes == 0)
         return verl_error_set(error, "packed batch: the place of '%s' is neither a binary nor [slab, offset, bytes]",
                               name);
     if (ret->offset % VERL_BLOCK_ALIGN)
@@ -131,7 +132,8 @@ verl_packed_check(const verl_packed_column_t *column, int64_t rows, const void *
     }
     if (positions >= 0 && (verl_layout(column->dtype, column->ragged, column->width, rows, positions, &layout) ||
                            layout.bytes != bytes))
-        positions = verl_error_set(error, "packed batch: '%s' has %llu bytes, but its shape of %lld positions of %lld %s "
+        positions = verl_error_set(error,
+                                   "packed batch: '%s' has %llu bytes, but its shape of %lld positions of %lld %s "
                                    "elements needs another number", column->name, (unsigned long long) bytes,
                                    (long long) positions, (long long) column->width, verl_dtype_name(column->dtype));
     if (positions < 0) {

@@ -37,12 +37,13 @@ typedef struct verl_packed_column {
 
 // What stands before the columns; then each of the columns, as often as there are. -1 with a reason.
 int verl_packed_begin(verl_reader_t *reader, verl_packed_t *ret, verl_error_t *error);
-int verl_packed_next(verl_reader_t *reader, const verl_packed_t *packed, verl_packed_column_t *ret, verl_error_t *error);
+int verl_packed_next(verl_reader_t *reader, const verl_packed_t *packed, verl_packed_column_t *ret,
+                     verl_error_t *error);
 
 // Whether memory is that of a column with so many rows: its offsets do not decrease, and its size is exactly what its
 // shape needs. Offsets are copied before they are checked, so that a writer that goes on writing cannot make them lie
-// afterwards. *ret_offsets: of a ragged column, the caller's to free, else NULL. *ret_data_at: where its elements begin.
-// -1 with a reason: then there is nothing to free.
+// afterwards. *ret_offsets: of a ragged column, the caller's to free, else NULL. *ret_data_at: where elements begin. -1
+// with a reason: then there is nothing to free.
 int verl_packed_check(const verl_packed_column_t *column, int64_t rows, const void *memory, uint64_t bytes,
                       int64_t **ret_offsets, uint64_t *ret_data_at, verl_error_t *error);
 #endif

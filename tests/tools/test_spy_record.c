@@ -139,7 +139,8 @@ Test(spy_record, an_assertion_comes_to_the_same_with_quiet)
     s_record(world, "", 300);               // runs of handlers too
     world_stop(world);
     for (size_t i = 0; i < 2; i++) {
-        snprintf(words, sizeof words, "--batch 10-19 --kind data --assert 'filtered == 590 && lost == 0' %s", options[i]);
+        snprintf(words, sizeof words, "--batch 10-19 --kind data --assert 'filtered == 590 && lost == 0' %s",
+                 options[i]);
         s_replay(&spy, world, words);
         cr_assert_eq(spy.code, 0, "%s", spy.remarks);
         spy_done(&spy);

@@ -335,7 +335,7 @@ Test(report, of_a_window_forgets_what_was_before)
     run_cut(&run);
 }
 
-// Of a run that was resumed the lines of its earlier lives are there too: theirs are no tokens of the seconds of this one.
+// Of a run that was resumed the lines of its earlier lives are there too: theirs are no tokens of this one's seconds.
 Test(report, counts_the_tokens_of_this_life_only)
 {
     run_t run;

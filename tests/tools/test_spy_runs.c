@@ -27,7 +27,8 @@ s_text(int steps, const char *busy_ms)
     return text;
 }
 
-// Starts verl-spy with these words, on the run unless they are about a recording; its output goes to FOLDER/NAME.out and .err.
+// Starts verl-spy with these words, on the run unless they are about a recording; its output goes to FOLDER/NAME.out
+// and .err.
 static pid_t
 s_spy(const run_t *run, const char *name, const char *words)
 {
@@ -172,10 +173,12 @@ Test(spy_runs, a_run_that_is_watched_measures_the_same, .timeout = 200)
     run_done(&watched);
 }
 
-// An actor's replicas are told apart by the names that verl-run's own log has for them, and named together by the actor's.
+// An actor's replicas are told apart by the names that verl-run's own log has for them, and named together by the
+// actor's.
 Test(spy_runs, a_replica_has_the_name_that_the_log_has_for_it, .timeout = 200)
 {
-    static const char *const words[] = { "--json -n 30 --kind data --actor work", "--json -n 3 --kind data --actor work.1" };
+    static const char *const words[] = { "--json -n 30 --kind data --actor work",
+                                         "--json -n 3 --kind data --actor work.1" };
     run_t run;
     run_start(&run, "[run]\nname = \"replicas\"\nsteps = 100000\n"
                     "[stage.make]\nkind = \"synthetic\"\nrows = 2\nbusy_ms = 1\n"
