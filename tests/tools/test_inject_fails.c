@@ -73,6 +73,18 @@ Test(inject_fails, where_the_state_cannot_be_written_and_the_old_actor_goes_on, 
     s_ends_counted(&run);
 }
 
+// Did a verl-inject say that it waits for this? Its output is in FOLDER/NAME.
+static bool
+s_waits(const run_t *run, const char *name, const char *words)
+{
+    char path[200];
+    snprintf(path, sizeof path, "../%s", name);
+    char *said = run_file(run, path);
+    bool waits = strstr(said, words);
+    free(said);
+    return waits;
+}
+
 // The state of the next hand-over is written to a pipe: whoever writes it waits until somebody reads.
 static void
 s_make_pipe(const run_t *run)
@@ -108,26 +120,73 @@ Test(inject_fails, where_the_state_comes_late_and_the_old_actor_goes_on, .timeou
     s_ends_counted(&run);
 }
 
+// No batch from this one on has a permit as long as the client is there.
+static verl_client_t *
+s_hold(const run_t *run, json_int_t batch)
+{
+    char path[200];
+    verl_error_t error = { "" };
+    verl_client_t *client = verl_client_open(s_at(run, "", path), true, &error);
+    cr_assert(client, "%s", error.text);
+    json_t *answer = verl_client_ask(client, json_pack("{s:s, s:I}", "do", "hold", "batch", batch), 20000 * SLOWER, &error);
+    cr_assert(answer && !verl_client_refusal(answer), "%s", answer ? verl_client_refusal(answer) : error.text);
+    json_decref(answer);
+    return client;
+}
+
+// The next change orders its save while the one before is still being written: that order is not lost with it. Nobody has
+// a permit meanwhile, so that the old one has nothing else to do.
+Test(inject_fails, where_the_state_comes_late_and_the_next_change_works, .timeout = 200)
+{
+    run_t run;
+    char path[200], text[500];
+    run_start_after(&run, COUNTS, COUNTED(FOREVER, ""), "");
+    s_await(&run);
+    json_int_t held = s_done_batches(&run) + 500;
+    verl_client_t *client = s_hold(&run, held);
+    s_until_done(&run, held);
+    s_make_pipe(&run);
+    said_t said = s_inject(&run, "--timeout %d swap mid", 4 * SLOWER);
+    REFUSES(said, 1, "it waited for state that is handed over");
+    pid_t inject = s_begin(&run, "asked", "swap mid");
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    do {                                    // until it waits for the state
+        said = s_inject(&run, "list");
+        cr_assert(verl_now() < limit, "%s", said.text);
+    } while (!strstr(said.text, "a change by ") || !s_waits(&run, "asked", "state that is handed over"));
+    int pipe = open(s_at(&run, "pipe", path), O_RDONLY | O_CLOEXEC);
+    while (read(pipe, text, sizeof text) > 0)
+        ;
+    close(pipe);
+    said = s_end(&run, "asked", inject, 30);
+    DOES(said, "replaced mid");
+    verl_client_close(&client);
+    s_until_done(&run, held + 20);
+    s_ends_counted(&run);
+}
+
 // verl-run is killed while the state is handed over: what is there of it goes with the life that follows.
 Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeout = 200)
 {
     run_t run;
     char path[200], command[400];
-    run_start_after(&run, COUNTS, COUNTED("steps = 60\n", ""), "");
+    run_start_after(&run, COUNTS, COUNTED("steps = 1200\n", ""), "");
     s_await(&run);
-    s_until_done(&run, 5);
+    verl_client_t *client = s_hold(&run, 1000);
+    s_until_done(&run, 1000);
     s_make_pipe(&run);
     pid_t inject = s_begin(&run, "asked", "swap mid");
     int pipe = open(s_at(&run, "pipe", path), O_RDONLY | O_CLOEXEC);     // the old one writes
     kill(run.pid, SIGKILL);
     run_wait(&run, 20);
     close(pipe);
+    verl_client_close(&client);
     s_end(&run, "asked", inject, 30);
     snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run.folder,
              VERL_BINARY_DIR);
     cr_assert_eq(system(command), 0, "the run cannot be resumed");
     cr_assert(access(s_at(&run, "handover-2", path), F_OK) != 0, "%s is left", path);
-    cr_assert_eq(s_lines(&run, "out.jsonl", s_see_count, NULL), 60);
+    cr_assert_eq(s_lines(&run, "out.jsonl", s_see_count, NULL), 1200);
     run_done(&run);
 }
 
@@ -161,6 +220,44 @@ Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
     char *log = run_file(&run, "run.log");
     cr_assert(strstr(log, "begins anew"), "%s", log);
     free(log);
+    run_done(&run);
+}
+
+// An actor is killed while a change waits, and its successor cannot prepare. Whether it had the table of the change first,
+// which is then taken back, or another: it is restarted again, and works when it can.
+Test(inject_fails, where_an_actor_that_is_restarted_cannot_prepare, .timeout = 200)
+{
+    run_t run;
+    char from[200], to[200];
+    run_start_after(&run, "printf 'needs = { \"id\" }\ngives = { \"made\" }\nfunction score(batch) for i = 1, #batch.id do '"
+                          "'batch.out.made[i] = 1 end end\n' >one.lua",
+                    "[run]\nname = \"herd\"\n" FOREVER "[stage.src]\nkind = \"synthetic\"\nbusy_ms = 2\n"
+                    "[stage.mid]\nkind = \"lua\"\nfile = \"one.lua\"\ndepends_on = [\"src\"]\non_failure = \"restart\"\n"
+                    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"made\"]\n"
+                    "depends_on = [\"mid\"]\n", "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    pid_t inject = s_begin(&run, "asked", "--at 90000000 set src.busy_ms=1");
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (!s_waits(&run, "asked", "batch 90000000"))           // all have the new table
+        cr_assert(verl_now() < limit && usleep(2000) == 0, "the change does not wait");
+    snprintf(from, sizeof from, "%s/one.lua", run.folder);
+    snprintf(to, sizeof to, "%s/away.lua", run.folder);
+    cr_assert_eq(rename(from, to), 0);
+    kill((pid_t) s_actor(&run, "mid", "pid"), SIGKILL);
+    for (bool failed = false; !failed;) {
+        char *log = run_file(&run, "run.log");
+        failed = strstr(log, "was being prepared");
+        free(log);
+        cr_assert(failed || (verl_now() < limit && usleep(1000) == 0), "its successor does not fail");
+    }
+    cr_assert_eq(rename(to, from), 0);
+    s_until_done(&run, s_done_batches(&run) + 20);
+    kill(inject, SIGINT);
+    said_t said = s_end(&run, "asked", inject, 30);
+    cr_assert(said.code == 130 || strstr(said.text, "one.lua"), "exit %d: %s", said.code, said.text);
+    s_interrupt(&run);
+    s_each_once(&run);
     run_done(&run);
 }
 

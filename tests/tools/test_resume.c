@@ -252,6 +252,46 @@ Test(restart, a_sink_may_be_done_without, .timeout = 100)
     run_done(&run);
 }
 
+// A sink with state that cannot save it at the end: what the others keep is the last checkpoint; where it alone kept
+// any, there is none.
+#define COUNTS                                                                                                     \
+    "cat >count.lua <<'END'\nneeds = { \"id\" }\nlocal count = 0\n"                                               \
+    "function snapshot() return count end\nfunction restore(state) count = state end\n"                            \
+    "function score(batch) count = count + 1 end\nEND\n"
+#define COUNTER(NAME, MORE) "[stage." NAME "]\nkind = \"lua-state\"\nfile = \"count.lua\"\ndepends_on = [\"src\"]\n" MORE
+
+static void
+s_ends_without(run_t *run, const char *more)
+{
+    char topology[2000];
+    snprintf(topology, sizeof topology, "%s%s", CHAIN("steps = 200\n", "busy_ms = 5\n", "", "")
+             COUNTER("lost", "on_failure = \"ignore\"\n"), more);
+    run_start_after(run, COUNTS, topology, "");
+    s_await(run);
+    s_until_done(run, 5);
+    s_shell(run, "mkdir run/checkpoints/step-200.tmp && touch run/checkpoints/step-200.tmp/lost");
+    run_wait(run, 60 * SLOWER);
+    s_ended(run, 0, "");
+    s_shell(run, "grep -q 'saved the checkpoint step-200.: the run goes on without it' run/run.log");
+    cr_assert_eq(s_each_once(run), 200);
+}
+
+Test(restart, a_sink_may_be_done_without_in_the_last_checkpoint, .timeout = 100)
+{
+    run_t run;
+    s_ends_without(&run, COUNTER("count", ""));
+    s_shell(&run, "grep -q '\"count\"' $LAST/manifest.json && ! grep -q '\"lost\"' $LAST/manifest.json");
+    run_done(&run);
+}
+
+Test(restart, a_sink_may_be_done_without_where_it_alone_has_state, .timeout = 100)
+{
+    run_t run;
+    s_ends_without(&run, "");
+    s_shell(&run, "! ls run/checkpoints | grep .");
+    run_done(&run);
+}
+
 Test(restart, a_hung_handler_is_named_and_replaced, .timeout = 100)
 {
     run_t run;
