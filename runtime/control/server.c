@@ -1,208 +1,19 @@
-// server.c: see server.h. A token is an open question: who asked, under which id, and the last answer where it still
-// waits for room. Gone clients are found by sending: an open question gets an empty answer a second ({"id", "more"}).
-#include "runtime/control/server.h"
-#include <errno.h>
+// server.c: see server.h: requests as they come, and the life of both sockets. What is answered: questions.c.
+#include "runtime/control/server_impl.h"
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
-#include <zmq.h>
-#include "runtime/base/clock.h"
-#include "runtime/base/json.h"
 #include "runtime/control/names.h"
 
 #define FRAME_MOST      (4 << 20)           // bytes; who sends more is cut off by the socket
 #define ANSWERS_WAITING 256                 // for one client, beyond what its kernel buffer takes
 #define QUESTIONS_OPEN  4096
 #define REQUESTS_A_STEP 64
-#define PROBE_NS        VERL_S              // an open question hears of us that often
 #define LINGER_MS       1000
-#define PEER_BYTES      256                 // longest name that a ROUTER gives or takes
-
-enum { WATCH, CHANGE, SOCKETS };
-
-typedef struct question {
-    struct question *next;
-    uint64_t         token;
-    int              socket;
-    json_t          *id;                    // as the client wrote it; NULL: it did not
-    char            *last;                  // its last answer, which waits for room
-    int64_t          told_at, lost;
-    bool             gone;                  // its client is
-    size_t           peer_size;
-    char             peer[PEER_BYTES];
-} question_t;
-
-struct verl_control {
-    void                  *sockets[SOCKETS];
-    int                    wake_fd;         // readable while a step has more to do than a bound let it
-    verl_control_handler_t handler;
-    void                  *context;
-    uint64_t               last_token;
-    int                    questions_count;
-    question_t            *questions;
-    bool                   written;
-    char                   path[4200];      // of control.json
-};
-
-// --- questions ----------------------------------------------------------------------------------------------------
-
-static question_t *
-s_question(const verl_control_t *self, uint64_t token)
-{
-    for (question_t *question = self->questions; question; question = question->next)
-        if (question->token == token)
-            return question;
-    return NULL;
-}
-
-static question_t *
-s_ask(verl_control_t *self, int socket, zmq_msg_t *peer, const json_t *id)
-{
-    question_t *question = calloc(1, sizeof *question);
-    if (!question)
-        return NULL;
-    question->token = ++self->last_token;
-    question->socket = socket;
-    question->id = id ? json_deep_copy(id) : NULL;
-    question->told_at = verl_now();
-    question->peer_size = zmq_msg_size(peer);
-    memcpy(question->peer, zmq_msg_data(peer), question->peer_size);
-    question->next = self->questions;
-    self->questions = question;
-    self->questions_count++;
-    return question;
-}
-
-static void
-s_question_free(question_t *question)
-{
-    json_decref(question->id);
-    free(question->last);
-    free(question);
-}
-
-static void
-s_forget(verl_control_t *self, question_t *question)
-{
-    question_t **link = &self->questions;
-    while (*link != question)
-        link = &(*link)->next;
-    *link = question->next;
-    self->questions_count--;
-    s_question_free(question);
-}
-
-// --- sending ------------------------------------------------------------------------------------------------------
-
-// More may have come while a socket was used, of which its descriptor tells nothing any more.
-static void
-s_look(verl_control_t *self, int socket)
-{
-    int events = 0;
-    size_t size = sizeof events;
-    if (zmq_getsockopt(self->sockets[socket], ZMQ_EVENTS, &events, &size) == 0 && events & ZMQ_POLLIN)
-        eventfd_write(self->wake_fd, 1);
-}
-
-typedef enum { SENT, NO_ROOM, GONE } sent_t;
-
-static sent_t
-s_send(verl_control_t *self, question_t *question, const char *text)
-{
-    void *socket = self->sockets[question->socket];
-    int sent = zmq_send(socket, question->peer, question->peer_size, ZMQ_SNDMORE | ZMQ_DONTWAIT);
-    if (sent >= 0)
-        sent = zmq_send(socket, text, strlen(text), ZMQ_DONTWAIT);
-    int why = sent < 0 ? zmq_errno() : 0;
-    s_look(self, question->socket);
-    if (sent < 0 && why != EAGAIN && why != EINTR)
-        question->gone = true;
-    else if (sent >= 0)
-        question->told_at = verl_now();
-    return sent >= 0 ? SENT : question->gone ? GONE : NO_ROOM;
-}
-
-// Takes the answer.
-static char *
-s_write_answer(const question_t *question, json_t *answer, bool last)
-{
-    if (!answer)
-        answer = json_object();
-    json_object_set_new(answer, "id", question->id ? json_incref(question->id) : json_null());
-    if (!last)
-        json_object_set_new(answer, "more", json_true());
-    else if (question->lost)
-        json_object_set_new(answer, "lost", json_integer(question->lost));
-    char *text = json_dumps(answer, JSON_COMPACT);
-    json_decref(answer);
-    return text;
-}
-
-void
-verl_control_answer(verl_control_t *self, uint64_t token, json_t *answer, bool last)
-{
-    question_t *question = s_question(self, token);
-    if (!question || question->last || question->gone) {
-        json_decref(answer);
-        return;
-    }
-    char *text = s_write_answer(question, answer, last);
-    sent_t sent = text ? s_send(self, question, text) : NO_ROOM;
-    if (last && sent == NO_ROOM && text) {
-        question->last = text;              // goes with a later step
-        return;
-    }
-    free(text);
-    if (last)
-        s_forget(self, question);
-    else if (sent == NO_ROOM)
-        question->lost++;
-}
-
-void
-verl_control_refuse(verl_control_t *self, uint64_t token, const char *format, ...)
-{
-    char text[4096];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    verl_control_answer(self, token, json_pack("{s:o}", "error", verl_json_text(text)), true);
-}
-
-bool
-verl_control_alive(const verl_control_t *self, uint64_t token)
-{
-    const question_t *question = s_question(self, token);
-    return question && !question->last && !question->gone;
-}
-
-// Last answers that waited for room; a sign of life for who has heard nothing for a while; and who is gone.
-static void
-s_tend(verl_control_t *self)
-{
-    int64_t now = verl_now();
-    for (question_t *question = self->questions, *next; question; question = next) {
-        next = question->next;
-        if (question->last && s_send(self, question, question->last) == SENT) {
-            s_forget(self, question);
-            continue;
-        }
-        if (!question->last && !question->gone && now - question->told_at >= PROBE_NS) {
-            char *text = s_write_answer(question, NULL, false);
-            if (text)
-                s_send(self, question, text);
-            free(text);
-        }
-        if (question->gone)
-            s_forget(self, question);
-    }
-}
 
 // --- receiving ----------------------------------------------------------------------------------------------------
 
@@ -250,12 +61,12 @@ s_request(verl_control_t *self, int socket, zmq_msg_t *peer, zmq_msg_t *frame, b
     if (body)
         s_word(body, &request, &error);
     const json_t *id = json_object_get(body, "id");
-    question_t *question = s_ask(self, socket, peer, json_is_number(id) ? id : NULL);
+    question_t *question = verl_question_open(self, socket, peer, json_is_number(id) ? id : NULL);
     uint64_t token = question ? question->token : 0;
     if (question && error.text[0]) {
         verl_control_refuse(self, token, "%s", error.text);
-        if (self->questions_count > QUESTIONS_OPEN && s_question(self, token))
-            s_forget(self, question);       // who asks so often and does not read is not answered either
+        if (self->questions_count > QUESTIONS_OPEN && verl_question_find(self, token))
+            verl_question_forget(self, question);       // who asks so often and does not read is not answered either
     } else if (question) {
         request.token = token;
         self->handler(self->context, &request);
@@ -291,9 +102,9 @@ verl_control_step(verl_control_t *self)
     for (int socket = 0; socket < SOCKETS; socket++) {
         for (int i = 0; i < REQUESTS_A_STEP && s_receive(self, socket); i++) {
         }
-        s_look(self, socket);
+        verl_control_look(self, socket);
     }
-    s_tend(self);
+    verl_questions_tend(self);
 }
 
 // --- life ---------------------------------------------------------------------------------------------------------
@@ -394,7 +205,7 @@ verl_control_destroy(verl_control_t **control_p)
     if (self->written)
         unlink(self->path);
     while (self->questions)
-        s_forget(self, self->questions);
+        verl_question_forget(self, self->questions);
     for (int i = 0; i < SOCKETS; i++)
         if (self->sockets[i])
             zmq_close(self->sockets[i]);
