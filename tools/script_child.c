@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include "runtime/base/clock.h"
 #include "runtime/control/client.h"
+#include "runtime/control/names.h"
 #include "tools/script.h"
 
 #define S_LAST_WORDS 800          // of a script's log, bytes
@@ -64,11 +65,22 @@ s_how(const verl_script_child_t *self, char *text, size_t size)
         snprintf(text, size, "the script has ended");
 }
 
+// Has the run sockets? Who opens a client where it has none yet, or none any more, waits for them.
+static bool
+s_can_be_told(const verl_script_child_t *self)
+{
+    char path[4200];
+    snprintf(path, sizeof path, "%s/" VERL_CONTROL_FILE, self->directory);
+    return access(path, F_OK) == 0;
+}
+
 static bool
 s_tell_once(const verl_script_child_t *self)
 {
     verl_error_t error = { "" };
     char how[S_LAST_WORDS + 100];
+    if (!s_can_be_told(self))
+        return false;
     s_how(self, how, sizeof how);
     json_t *request =
         json_pack("{s:s, s:s, s:s, s:b}", "do", "script", "state", "ended", "text", how, "failed", self->status != 0);
