@@ -103,6 +103,7 @@ struct seat {                               // a stage of one revision in its ac
     ack_t                   *ack;           // of this batch
     ack_t                   *acks;          // all that are not given, this batch's too
     int64_t                  version_update;// the update that made the weights in use; -1: the ones of the beginning
+    int64_t                  passed;        // a writer: the last update before the cut that its readers have; -1: none
     _Atomic int64_t          live_bytes, last_bytes;
 
     seat_state_t             state;
@@ -131,11 +132,12 @@ struct world {
     bool                     open;          // W may run them
     int64_t                  cut;           // the first batch of the revision
     int64_t                  end;           // the first that is no more of it; INT64_MAX: not known
+    int64_t                 *base;          // by stage of the plan: an update below it means this one
     bool                     retired;       // M has closed its channels: W frees it
     atomic_int               outputs;       // alive, of its seats
 };
 
-typedef struct version {                    // of the weights, published
+typedef struct version {                    // of the weights, published, and still wanted
     struct version *next;                   // older
     int64_t         update;                 // that made it
     output_t       *output;
@@ -175,7 +177,7 @@ struct host {
     char              *save_path;           // where
     char              *restore_path;        // asked for: the state to go on from
     char              *restored_path;       // done: it has the versions that are still wanted
-    version_t         *versions;            // W's: the last ones that it published
+    version_t         *versions;            // W's: those that it published and keeps
     unit_t            *old_version;         // weights in use that came by a revision which is gone
     seat_t            *running;
     int                task;                // what else W does: VERL_TASK_…
@@ -257,7 +259,9 @@ bool      verl_seat_is_sink(const seat_t *seat, int64_t batch);
 
 // versions.c, W
 int  verl_publish_weights(seat_t *writer, int64_t batch, verl_error_t *error);
-int  verl_publish_base(seat_t *writer, verl_error_t *error);       // what readers want of before their first batch
+int  verl_publish_base(seat_t *writer, verl_error_t *error);       // what readers want of before its first batch, the rest
+// Of that, in a world that is in force and not open yet, what is there. Returns how many versions went, or -1.
+int  verl_pass_on_versions(world_t *world, verl_error_t *error);
 void verl_versions_forget(host_t *host);
 int  verl_save_versions(host_t *host, int64_t step, const char *directory, verl_error_t *error);
 

@@ -17,7 +17,7 @@ int64_t
 verl_seat_wanted_update(const seat_t *seat, int64_t batch)
 {
     const verl_plan_t *plan = seat->world->plan;
-    int64_t update = -1, base = seat->world->cut - 1;
+    int64_t update = -1, base = seat->world->base[seat->index];
     if (seat->weights)
         update = verl_plan_version(plan, seat->weights->plan->maker, seat->weights->plan->staleness, batch);
     else if (seat->writer >= 0)

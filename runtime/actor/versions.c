@@ -1,7 +1,7 @@
-// versions.c: the weights that a writer publishes: after each update, at the beginning of a revision, and after a restart
-// those of before that some batch still wants.
+// versions.c: the weights that a writer publishes: after each update and, at the beginning of a revision and after a
+// restart, those of before that some batch still wants.
 //
-// The version of an update that lies before the cut of a revision is that of the cut, under the number cut - 1.
+// Version n is the weights after all updates up to n, whichever revision publishes it.
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +19,8 @@ static int64_t
 s_wanted(const seat_t *writer, const edge_out_t *edge, int64_t k)
 {
     int64_t update = verl_plan_version(writer->world->plan, writer->index, edge->plan->staleness, k);
-    return update >= writer->world->cut ? update : writer->world->cut - 1;
+    int64_t base = writer->world->base[edge->plan->reader];
+    return update > base ? update : base;
 }
 
 // Does a replica of a reader want the version that the update of `batch` made, for a batch from `from` on?
@@ -38,6 +39,30 @@ s_wants(const seat_t *writer, const edge_out_t *edge, int64_t replica, int64_t b
     return false;
 }
 
+// The lowest update above `after` whose weights an edge's reader wants for a batch from `from` on; -1: none.
+static int64_t
+s_next_of(const seat_t *writer, const edge_out_t *edge, int64_t after, int64_t from)
+{
+    const verl_plan_t *plan = writer->world->plan;
+    int64_t k = edge->plan->weights ? verl_span_next(&edge->reader->span, plan->steps, from - 1) : -1;
+    while (k >= 0 && s_wanted(writer, edge, k) <= after)
+        k = verl_span_next(&edge->reader->span, plan->steps, k);
+    return k >= 0 ? s_wanted(writer, edge, k) : -1;
+}
+
+// The same of all its readers.
+static int64_t
+s_next(const seat_t *writer, int64_t after, int64_t from)
+{
+    int64_t lowest = -1;
+    for (int i = 0; i < writer->out_count; i++) {
+        int64_t update = s_next_of(writer, &writer->out[i], after, from);
+        if (update >= 0 && (lowest < 0 || update < lowest))
+            lowest = update;
+    }
+    return lowest;
+}
+
 // The weights as they are, as a batch under an update's number.
 static verl_batch_t *
 s_give(seat_t *writer, int64_t update, verl_error_t *error)
@@ -52,6 +77,18 @@ s_give(seat_t *writer, int64_t update, verl_error_t *error)
         verl_batch_destroy(&made);
     }
     return made;
+}
+
+// Takes what was made; NULL where that is NULL.
+static output_t *
+s_output(seat_t *writer, verl_batch_t *made, verl_error_t *error)
+{
+    output_t *output = made ? verl_output_new(writer->host, NULL, NULL, made) : NULL;
+    if (made && !output) {
+        verl_error_set(error, "out of memory");
+        verl_batch_destroy(&made);
+    }
+    return output;
 }
 
 static int
@@ -75,60 +112,48 @@ s_send(seat_t *writer, edge_out_t *edge, int64_t replica, int64_t update, output
 
 // --- what is kept -------------------------------------------------------------------------------------------------
 
-static int64_t
-s_most_staleness(const seat_t *writer)
+static version_t *
+s_kept(const host_t *host, int64_t update)
 {
-    int64_t most = 0;
-    for (int i = 0; i < writer->out_count; i++)
-        if (writer->out[i].plan->weights && writer->out[i].plan->staleness > most)
-            most = writer->out[i].plan->staleness;
-    return most;
+    version_t *version = host->versions;
+    while (version && version->update > update)
+        version = version->next;
+    return version && version->update == update ? version : NULL;
 }
 
-// Of all revisions that are not retired: a checkpoint may lie where one ends and another begins.
-static int64_t
-s_most_of_all(host_t *host)
+// Will the weights of an update be wanted when they are no more the newest, for a batch from `from` on? Of all revisions
+// in force that are not retired: a checkpoint may lie where one ends and another begins.
+static bool
+s_to_keep(host_t *host, int64_t update, int64_t from)
 {
-    int64_t most = 0;
+    bool keep = false;
     pthread_mutex_lock(&host->lock);
     for (const world_t *world = host->worlds; world; world = world->next)
-        for (int i = 0; i < world->seats_count; i++)
-            if (s_most_staleness(&world->seats[i]) > most)
-                most = s_most_staleness(&world->seats[i]);
+        for (int i = 0; i < world->seats_count && world->ordered; i++)
+            for (int j = 0; j < world->seats[i].out_count && !keep; j++) {
+                const edge_out_t *edge = &world->seats[i].out[j];
+                keep = edge->plan->weights && edge->plan->staleness > 0 &&
+                       s_next_of(&world->seats[i], edge, update - 1, from) == update;
+            }
     pthread_mutex_unlock(&host->lock);
-    return most;
+    return keep;
 }
 
-static bool
-s_has(const host_t *host, int64_t update)
-{
-    const version_t *version = host->versions;
-    while (version && version->update != update)
-        version = version->next;
-    return version != NULL;
-}
-
-// The last versions stay, so that a checkpoint has those that batches behind it still want. A revision that begins
-// publishes again what the one before it ended with.
+// So that a checkpoint, and a revision that begins, have what batches from `from` on want. The newest first.
 static void
-s_keep(seat_t *writer, int64_t update, output_t *output)
+s_keep(host_t *host, int64_t update, int64_t from, output_t *output)
 {
-    host_t *host = writer->host;
-    int64_t count = 1;
-    if (s_has(host, update))
-        return;
-    version_t *version = malloc(sizeof *version);
-    int64_t most = s_most_of_all(host);
-    if (version && most > 0) {
+    version_t **link = &host->versions, *version = s_kept(host, update) ? NULL : malloc(sizeof *version);
+    while (version && *link && (*link)->update > update)
+        link = &(*link)->next;
+    if (version) {
         atomic_fetch_add(&output->refs, 1);
-        *version = (version_t) { .next = host->versions, .update = update, .output = output };
-        host->versions = version;
-    } else {
-        free(version);
+        *version = (version_t) { .next = *link, .update = update, .output = output };
+        *link = version;
     }
-    for (version_t **link = &host->versions; *link;) {
+    for (link = &host->versions; *link;) {
         version = *link;
-        if (count++ <= most + 1) {
+        if (s_to_keep(host, version->update, from)) {
             link = &version->next;
             continue;
         }
@@ -149,41 +174,33 @@ verl_versions_forget(host_t *host)
     }
 }
 
-// Publishes one version to every reader that wants it for a batch from `from` on. made: it, or NULL for the weights as
-// they are, which are only asked for where somebody wants them.
+// Publishes one version to every reader that wants it for a batch from `from` on. Takes the output.
 static int
-s_publish(seat_t *writer, int64_t update, int64_t from, verl_batch_t *made, verl_error_t *error)
+s_publish(seat_t *writer, int64_t update, int64_t from, output_t *output, verl_error_t *error)
 {
-    output_t *output = NULL;
     verl_buffer_t body = { 0 };
-    int failed = 0;
+    int failed = s_pack(output->made, &body, error);
     for (int i = 0; i < writer->out_count && !failed; i++) {
         edge_out_t *edge = &writer->out[i];
-        for (int64_t replica = 0; edge->plan->weights && replica < edge->replicas && !failed; replica++) {
-            if (!s_wants(writer, edge, replica, update, from))
-                continue;
-            if (!output) {
-                made = made ? made : s_give(writer, update, error);
-                output = made ? verl_output_new(writer->host, NULL, NULL, made) : NULL;
-                failed = !output || s_pack(made, &body, error);
-            }
-            failed = failed || s_send(writer, edge, replica, update, output, &body, error);
-        }
+        for (int64_t replica = 0; edge->plan->weights && replica < edge->replicas && !failed; replica++)
+            if (s_wants(writer, edge, replica, update, from))
+                failed = s_send(writer, edge, replica, update, output, &body, error);
     }
     verl_buffer_done(&body);
-    if (output && !failed)
-        s_keep(writer, update, output);
-    if (output)
-        verl_output_release(output);
-    else
-        verl_batch_destroy(&made);
-    return failed ? verl_error_set(error, "out of memory") : 0;
+    if (!failed)
+        s_keep(writer->host, update, from, output);
+    verl_output_release(output);
+    return failed;
 }
 
+// The weights as they are are asked for only where somebody wants them.
 int
 verl_publish_weights(seat_t *writer, int64_t batch, verl_error_t *error)
 {
-    return s_publish(writer, batch, batch + 1, NULL, error);
+    if (s_next(writer, batch - 1, batch + 1) != batch)
+        return 0;
+    output_t *output = s_output(writer, s_give(writer, batch, error), error);
+    return output ? s_publish(writer, batch, batch + 1, output, error) : -1;
 }
 
 // --- in checkpoints -----------------------------------------------------------------------------------------------
@@ -280,29 +297,50 @@ verl_save_versions(host_t *host, int64_t step, const char *directory, verl_error
 
 // --- the beginning ------------------------------------------------------------------------------------------------
 
-static bool
-s_base_wanted(const seat_t *writer, int64_t update)
+// One of before the beginning: as it was published, as the weights are, or from the checkpoint.
+static output_t *
+s_past(seat_t *writer, int64_t update, verl_error_t *error)
 {
-    bool wanted = false;
-    for (int i = 0; i < writer->out_count; i++)
-        for (int64_t replica = 0; writer->out[i].plan->weights && replica < writer->out[i].replicas; replica++)
-            wanted |= s_wants(writer, &writer->out[i], replica, update, writer->start);
-    return wanted;
+    version_t *kept = s_kept(writer->host, update);
+    if (kept) {
+        atomic_fetch_add(&kept->output->refs, 1);
+        return kept->output;
+    }
+    int64_t last = verl_span_previous(&writer->plan->span, writer->world->plan->steps, writer->start);
+    return s_output(writer, update >= last ? s_give(writer, update, error) : s_read(writer, update, error), error);
+}
+
+// kept: only what is kept. Returns how many versions went, or -1.
+static int
+s_publish_past(seat_t *writer, bool kept, verl_error_t *error)
+{
+    int64_t update;
+    for (int count = 0;; count++) {
+        update = s_next(writer, writer->passed, writer->start);
+        if (update < 0 || update >= writer->start || (kept && !s_kept(writer->host, update)))
+            return count;
+        output_t *output = s_past(writer, update, error);
+        if (!output || s_publish(writer, update, writer->start, output, error))
+            return -1;
+        writer->passed = update;
+    }
 }
 
 int
 verl_publish_base(seat_t *writer, verl_error_t *error)
 {
-    const verl_plan_t *plan = writer->world->plan;
-    int64_t last = verl_span_previous(&writer->plan->span, plan->steps, writer->start);
-    int64_t current = last >= writer->world->cut ? last : writer->world->cut - 1, most = s_most_staleness(writer);
-    for (int64_t update = current; update >= 0 && update >= writer->world->cut - 1 && update >= current - most;
-         update--) {
-        if (!s_base_wanted(writer, update))
-            continue;
-        verl_batch_t *made = update == current ? NULL : s_read(writer, update, error);
-        if ((update != current && !made) || s_publish(writer, update, writer->start, made, error))
+    return s_publish_past(writer, false, error) < 0 ? -1 : 0;
+}
+
+int
+verl_pass_on_versions(world_t *world, verl_error_t *error)
+{
+    int count = 0;
+    for (int i = 0; i < world->seats_count; i++) {
+        int went = world->seats[i].plan->handler->writes_weights ? s_publish_past(&world->seats[i], true, error) : 0;
+        if (went < 0)
             return -1;
+        count += went;
     }
-    return 0;
+    return count;
 }

@@ -175,6 +175,27 @@ s_open_world(host_t *host)
     return true;
 }
 
+// A revision in force that waits for the end of older ones: its readers need not wait with it. True: something went.
+static bool
+s_pass_on(host_t *host)
+{
+    verl_error_t error = { "" };
+    int went = 0;
+    for (world_t *world = host->worlds; world && host->versions && went == 0; world = world->next) {
+        if (world->open || world->retired || !world->ordered || !world->begun)
+            continue;
+        pthread_mutex_unlock(&host->lock);
+        went = verl_pass_on_versions(world, &error);
+        pthread_mutex_lock(&host->lock);
+    }
+    if (went < 0) {
+        pthread_mutex_unlock(&host->lock);
+        verl_host_fail(host, NULL, -1, error.text);
+        pthread_mutex_lock(&host->lock);
+    }
+    return went > 0;
+}
+
 // A revision whose batches are all done, and of which nothing is on its way any more.
 static bool
 s_free_world(host_t *host)
@@ -206,7 +227,7 @@ s_chores(host_t *host)
         verl_restore(host);
         return true;
     }
-    if (s_open_world(host))
+    if (s_open_world(host) || s_pass_on(host))
         return true;
     if (!verl_save_due(host))
         return false;

@@ -114,7 +114,7 @@ s_seat_init(world_t *world, seat_t *seat, int index, verl_error_t *error)
     host_t *host = world->host;
     verl_plan_stage_t *stage = &world->plan->stages[index];
     *seat = (seat_t) { .index = index, .plan = stage, .world = world, .host = host, .writer = -1, .next = -1,
-                       .granted = -1, .version_update = -1, .state = SEAT_OVER, .since = verl_now() };
+                       .granted = -1, .version_update = -1, .passed = -1, .state = SEAT_OVER, .since = verl_now() };
     if (verl_stage_init(&seat->stage, stage->name, host->kind, stage->handler, host->state, &stage->options,
                         world->plan->seed, world->plan->steps, error) ||
         s_seat_edges(seat, error))
@@ -173,7 +173,8 @@ s_take_stages(world_t *world, verl_error_t *error)
 {
     const verl_plan_t *plan = world->plan;
     world->seats = calloc((size_t) plan->stages_count, sizeof *world->seats);
-    if (!world->seats)
+    world->base = calloc((size_t) plan->stages_count, sizeof *world->base);
+    if (!world->seats || !world->base)
         return verl_error_set(error, "out of memory");
     for (int i = 0; i < plan->stages_count; i++)
         if (plan->stages[i].actor == world->actor_index &&
@@ -262,6 +263,22 @@ s_place(seat_t *seat, int64_t start, unit_t **gone)
     }
 }
 
+// Which versions the stages go on with. Where the order does not say: those of the cut.
+static int
+s_read_bases(world_t *world, verl_reader_t *reader)
+{
+    uint32_t count = (uint32_t) world->plan->stages_count;
+    bool said = verl_reader_left(reader) > 0;
+    if (said && (verl_read_array(reader, &count) || count != (uint32_t) world->plan->stages_count))
+        return -1;
+    for (uint32_t i = 0; i < count; i++) {
+        world->base[i] = world->cut - 1;
+        if (said && (verl_read_int(reader, &world->base[i]) || world->base[i] < -1 || world->base[i] >= world->cut))
+            return -1;
+    }
+    return 0;
+}
+
 int
 verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error)
 {
@@ -281,6 +298,7 @@ verl_world_order(world_t *world, verl_reader_t *reader, verl_error_t *error)
         if (!failed && seat < world->seats_count && world->seats[seat].index == (int) i)
             s_place(&world->seats[seat++], start, &gone);
     }
+    failed = failed || s_read_bases(world, reader);
     for (world_t *older = host->worlds; older && older != world; older = older->next)
         if (older->end > cut)
             older->end = cut;
@@ -345,6 +363,7 @@ verl_world_free(world_t *world)
             verl_stage_done(&seat->stage);
     }
     free(world->seats);
+    free(world->base);
     if (world->plan != world->host->state_plan)
         verl_plan_destroy(&world->plan);
     free(world);

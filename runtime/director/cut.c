@@ -95,6 +95,7 @@ verl_cut(director_t *self, change_t *change, json_t **ret_answer, verl_error_t *
     if (s_log_cut(self, change, cut, error))
         return -1;
     json_t *followers = s_followers(self, change);
+    verl_bases_at_cut(candidate, verl_revision_newest(self), cut);
     candidate->cut = cut;
     verl_record_drop_handover(self->record, candidate->plan->revision);
     if (change->now)

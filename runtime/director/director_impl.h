@@ -104,6 +104,7 @@ typedef struct revision {
     bool             owned;
     int64_t          cut;                   // its first batch; -1: a candidate
     int64_t          permitted;             // the highest batch that its sources were told of
+    int64_t         *base;                  // by stage of the plan: an update below it means this one (bases.c)
     int              edition;               // rises with each change of who has which place
     int              slots_count;
     slot_t          *slots;
@@ -159,6 +160,7 @@ typedef struct verl_resume_cut {
 typedef struct verl_resume {                // where a life begins
     verl_plan_t       *plan, *owned;
     int64_t            cut;                 // of its revision
+    json_t            *base;                // of its stages, by name
     int64_t            step;                // its first batch
     int64_t            numbers;             // of revisions that were used before
     char               checkpoint[4200];    // whose state it is; step 0: none
@@ -243,6 +245,13 @@ void        verl_settle(director_t *self);                          // tables, p
 void        verl_bury(director_t *self);                            // not while a message is handled
 void        verl_grant(director_t *self);
 void        verl_retire(director_t *self);
+
+// bases.c: which versions of weights the stages of a revision work with from its cut on
+void    verl_bases_at_cut(revision_t *revision, const revision_t *before, int64_t cut);
+json_t *verl_bases_json(const revision_t *revision);                            // by name; NULL without memory
+int     verl_bases_read(revision_t *revision, const json_t *bases, verl_error_t *error);    // bases: NULL: of the cut
+// The stage whose updates make the weights that a stage works with, by an edge or in place; -1: none.
+int     verl_plan_writer(const verl_plan_t *plan, int stage);
 
 // advance.c: what follows from reports
 void verl_advance(director_t *self);

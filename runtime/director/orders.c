@@ -77,11 +77,14 @@ void
 verl_order_begin(director_t *self, party_t *party, const revision_t *revision, const int64_t *starts)
 {
     verl_buffer_t body = { 0 };
-    verl_pack_array(&body, 3);
+    verl_pack_array(&body, 4);
     verl_pack_cstr(&body, "begin");
     verl_pack_int(&body, revision->cut);
     verl_pack_array(&body, (uint32_t) revision->plan->stages_count);
     for (int i = 0; i < revision->plan->stages_count; i++)
         verl_pack_int(&body, starts[i]);
+    verl_pack_array(&body, (uint32_t) revision->plan->stages_count);
+    for (int i = 0; i < revision->plan->stages_count; i++)
+        verl_pack_int(&body, revision->base[i]);
     verl_order(self, party, revision->plan->revision, &body);
 }

@@ -93,13 +93,8 @@ s_actor(const verl_plan_actor_t *actor)
 static const char *
 s_writer(const verl_plan_t *plan, const verl_plan_stage_t *stage)
 {
-    if (!stage->handler || !stage->handler->reads_weights || stage->weights_edge >= 0 || stage->handler->writes_weights)
-        return NULL;
-    for (int i = 0; i < plan->stages_count; i++)
-        if (plan->stages[i].actor == stage->actor && plan->stages[i].handler &&
-            plan->stages[i].handler->writes_weights)
-            return plan->stages[i].name;
-    return NULL;
+    int writer = stage->weights_edge < 0 ? verl_plan_writer(plan, (int) (stage - plan->stages)) : -1;
+    return writer >= 0 ? plan->stages[writer].name : NULL;
 }
 
 static json_t *

@@ -80,6 +80,7 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
                                 manifest ? "" : ": ", manifest ? "" : wrong.text);
     from->cut = json_integer_value(cut);
     from->actors = failed ? NULL : json_incref(actors);
+    from->base = json_incref(json_object_get(manifest, "base"));
     *ret_revision = failed ? 0 : json_integer_value(revision);
     json_decref(manifest);
     return failed ? -1 : s_look_for_states(from, error);
@@ -191,6 +192,8 @@ verl_resume_done(verl_resume_t *from)
     s_forget(from);
     json_decref(from->actors);
     from->actors = NULL;
+    json_decref(from->base);
+    from->base = NULL;
     verl_plan_destroy(&from->owned);
     from->plan = NULL;
 }
@@ -202,6 +205,7 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
     verl_plan_t *before = from->owned;
     s_forget(from);
     json_decref(from->actors);
+    json_decref(from->base);
     *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
     if (from->step > 0) {
         snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);

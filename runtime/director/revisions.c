@@ -33,7 +33,8 @@ verl_revision_new(director_t *self, verl_plan_t *plan, bool owned, verl_error_t 
     for (int i = 0; i < plan->actors_count; i++)
         count += plan->actors[i].replicas;
     revision->slots = calloc((size_t) count, sizeof *revision->slots);
-    bool failed = !revision->slots;
+    revision->base = calloc((size_t) plan->stages_count, sizeof *revision->base);
+    bool failed = !revision->slots || !revision->base;
     for (int i = 0; i < plan->actors_count && !failed; i++)
         for (int64_t j = 0; j < plan->actors[i].replicas && !failed; j++)
             failed = s_slot(revision, i, j);
@@ -63,6 +64,7 @@ verl_revision_free(director_t *self, revision_t *revision)
     free(revision->slots);
     if (self->ledger)
         verl_ledger_forget(self->ledger, revision->plan);
+    free(revision->base);
     if (revision->owned)
         verl_plan_destroy(&revision->plan);
     free(revision);

@@ -39,15 +39,19 @@ s_data(look_t *look, int stage)
     }
 }
 
-// A version that some update of this revision makes, and that is not there.
+// A version that some update makes, of this revision or of the one before, and that is not there.
 static void
-s_version(look_t *look, int writer, int64_t staleness)
+s_version(look_t *look, int reader, int writer, int64_t staleness)
 {
     int64_t update = verl_plan_version(look->plan, writer, staleness, look->batch);
+    int64_t base = look->revision->base[reader];
     const char *name = look->plan->stages[writer].name;
-    if (update >= look->revision->cut && update >= 0 && !verl_ledger_has_done(look->self->ledger, update, writer))
-        s_misses(look, "weights", name, update, "weights version %" PRId64 ", which stage %s makes of batch %" PRId64,
-                 update + 1, name, update);
+    update = update > base ? update : base;
+    const revision_t *maker = update >= 0 ? verl_revision_of(look->self, update) : NULL;
+    for (int i = 0; maker && i < maker->plan->stages_count; i++)
+        if (strcmp(maker->plan->stages[i].name, name) == 0 && !verl_ledger_has_done(look->self->ledger, update, i))
+            s_misses(look, "weights", name, update, "weights version %" PRId64
+                     ", which stage %s makes of batch %" PRId64, update + 1, name, update);
 }
 
 static bool
@@ -62,7 +66,7 @@ s_weights(look_t *look, int index)
     const verl_plan_stage_t *stage = &look->plan->stages[index];
     if (stage->weights_edge >= 0) {
         const verl_plan_edge_t *edge = &look->plan->edges[stage->weights_edge];
-        s_version(look, edge->maker, edge->staleness);
+        s_version(look, index, edge->maker, edge->staleness);
         return;
     }
     for (int i = 0; i < look->plan->stages_count; i++) {
@@ -71,7 +75,7 @@ s_weights(look_t *look, int index)
         if (i == index || other->actor != stage->actor)
             continue;
         if (!s_writes(stage) && s_writes(other) && stage->handler && stage->handler->reads_weights)
-            s_version(look, i, 0);
+            s_version(look, index, i, 0);
         else if (s_writes(stage) && reads && !s_writes(other) &&
                  verl_span_has(&other->span, look->plan->steps, look->batch) &&
                  !verl_ledger_has_done(look->self->ledger, look->batch, i))

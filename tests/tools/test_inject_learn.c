@@ -1,71 +1,6 @@
 // test_inject_learn.c: a run that learns is changed while it does: its policy moves to another process with all its
 // state, its weights become stale and fresh again, a critic comes and goes. What is learned is the same to the bit.
-#include "tools/bad.h"
-#include "tools/living.h"
-
-#define STEPS 20
-#define TEXT(x) TEXT_(x)
-#define TEXT_(x) #x
-// Paced by `slow`, so that a change is asked for in time.
-#define LEARNS                                                                                                      \
-    "[run]\nname = \"g\"\nsteps = " TEXT(STEPS) "\nsave_every = 4\nmax_in_flight = 3\n"                              \
-    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\non_failure = \"restart\"\n"                      \
-    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\non_failure = \"restart\"\n" \
-    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n"            \
-    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                      \
-    "on_failure = \"restart\"\n"                                                                                    \
-    "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 100\ndepends_on = [\"reward\"]\non_failure = \"restart\"\n"       \
-    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\", \"slow\"]\n"           \
-    "on_failure = \"restart\"\n"                                                                                    \
-    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-3\n"                                 \
-    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"response\", \"score\"]\n"         \
-    "depends_on = [\"reward\"]\non_failure = \"restart\"\n"
-
-typedef struct outcome {
-    char *metrics, *recorded;
-} outcome_t;
-
-static outcome_t
-s_outcome(run_t *run)
-{
-    outcome_t outcome = { run_timeless_metrics(run), run_file(run, "out.jsonl") };
-    cr_assert_eq(run_lines(outcome.metrics), STEPS, "%s", run->said);
-    return outcome;
-}
-
-static void
-s_same(outcome_t a, outcome_t b)
-{
-    cr_assert(strcmp(a.metrics, b.metrics) == 0, "the metrics differ:\n%s\n%s", a.metrics, b.metrics);
-    cr_assert(strcmp(a.recorded, b.recorded) == 0, "what was recorded differs");
-    free(b.metrics);
-    free(b.recorded);
-}
-
-static void
-s_start(run_t *run)
-{
-    run_start_after(run, FILES, LEARNS, "");
-    s_await(run);
-}
-
-static outcome_t
-s_end_of(run_t *run)
-{
-    run_wait(run, 60 * SLOWER);
-    s_ended(run, 0, "");
-    outcome_t outcome = s_outcome(run);
-    run_done(run);
-    return outcome;
-}
-
-static outcome_t
-s_undisturbed(void)
-{
-    run_t run;
-    s_start(&run);
-    return s_end_of(&run);
-}
+#include "tools/learns.h"
 
 Test(inject_learn, a_policy_that_is_swapped_goes_on_learning_as_if_it_had_not_been, .timeout = 300)
 {
@@ -152,43 +87,6 @@ Test(inject_learn, a_critic_comes_and_goes_and_nobody_else_is_restarted, .timeou
     cr_assert_eq(first, 8);
     free(metrics);
     run_done(&run);
-}
-
-static void
-s_resume(run_t *run)
-{
-    char command[400];
-    kill(run->pid, SIGKILL);
-    run_wait(run, 20);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run->folder,
-             VERL_BINARY_DIR);
-    cr_assert_eq(system(command), 0, "the run cannot be resumed");
-}
-
-// Stale weights, a change at batch 8, and where `killed` verl-run dies behind the checkpoint of step 8 and is resumed.
-static outcome_t
-s_stale(bool killed)
-{
-    run_t run;
-    run_start_after(&run, FILES, LEARNS, "--set stage.generate.staleness=2");
-    s_await(&run);
-    said_t said = s_inject(&run, "--at 8 swap slow");
-    DOES(said, "from batch 8 on");
-    if (!killed)
-        return s_end_of(&run);
-    s_until_done(&run, 9);
-    s_resume(&run);
-    outcome_t outcome = s_outcome(&run);
-    run_done(&run);
-    return outcome;
-}
-
-Test(inject_learn, versions_that_are_still_wanted_are_saved_where_a_revision_begins, .timeout = 300)
-{
-    outcome_t whole = s_stale(false);
-    s_same(whole, s_stale(true));
-    free(whole.metrics);
-    free(whole.recorded);
 }
 
 typedef enum { OLD, NEW, REWARD, DIRECTOR } role_t;
