@@ -87,13 +87,15 @@ s_waits(const run_t *run, const char *name, const char *words)
 
 // The state of the next hand-over is written to a pipe: whoever writes it waits until somebody reads.
 static void
-s_make_pipe(const run_t *run)
+s_make_pipe(const run_t *run, const char *handover, const char *actor)
 {
-    char path[200], name[200];
-    cr_assert_eq(mkdir(s_at(run, "handover-2", path), 0700), 0);
-    cr_assert_eq(mkdir(s_at(run, "handover-2/mid", path), 0700), 0);
-    cr_assert_eq(mkfifo(s_at(run, "handover-2/mid/state.lua", path), 0600), 0);
-    cr_assert_eq(link(path, s_at(run, "pipe", name)), 0);       // by which it is found when that is removed
+    char path[200], name[300];
+    cr_assert_eq(mkdir(s_at(run, handover, path), 0700), 0);
+    snprintf(name, sizeof name, "%s/%s", path, actor);
+    cr_assert_eq(mkdir(name, 0700), 0);
+    snprintf(name, sizeof name, "%s/%s/state.lua", path, actor);
+    cr_assert_eq(mkfifo(name, 0600), 0);
+    cr_assert_eq(link(name, s_at(run, "pipe", path)), 0);       // by which it is found when that is removed
 }
 
 // The old one writes to a pipe that nobody reads: its time is over before the state is there. Then the writing fails.
@@ -105,7 +107,7 @@ Test(inject_fails, where_the_state_comes_late_and_the_old_actor_goes_on, .timeou
     s_await(&run);
     s_until_done(&run, 5);
     json_int_t old = s_actor(&run, "mid", "incarnation");
-    s_make_pipe(&run);
+    s_make_pipe(&run, "handover-2", "mid");
     said_t said = s_inject(&run, "--timeout %d swap mid", 4 * SLOWER);
     REFUSES(said, 1, "it waited for state that is handed over");
     cr_assert(access(s_at(&run, "handover-2", path), F_OK) != 0, "%s is left", path);
@@ -145,7 +147,7 @@ Test(inject_fails, where_the_state_comes_late_and_the_next_change_works, .timeou
     json_int_t held = s_done_batches(&run) + 500;
     verl_client_t *client = s_hold(&run, held);
     s_until_done(&run, held);
-    s_make_pipe(&run);
+    s_make_pipe(&run, "handover-2", "mid");
     said_t said = s_inject(&run, "--timeout %d swap mid", 4 * SLOWER);
     REFUSES(said, 1, "it waited for state that is handed over");
     pid_t inject = s_begin(&run, "asked", "swap mid");
@@ -174,7 +176,7 @@ Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeou
     s_await(&run);
     verl_client_t *client = s_hold(&run, 1000);
     s_until_done(&run, 1000);
-    s_make_pipe(&run);
+    s_make_pipe(&run, "handover-2", "mid");
     pid_t inject = s_begin(&run, "asked", "swap mid");
     int pipe = open(s_at(&run, "pipe", path), O_RDONLY | O_CLOEXEC);     // the old one writes
     kill(run.pid, SIGKILL);
@@ -190,6 +192,19 @@ Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeou
     run_done(&run);
 }
 
+static void
+s_until_ignored(const run_t *run, int times)
+{
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    for (int ignored = 0; ignored < times;) {
+        char *log = run_file(run, "run.log"), *at = log;
+        for (ignored = 0; (at = strstr(at, "goes on without it")); ignored++)
+            at++;
+        free(log);
+        cr_assert(ignored >= times || (verl_now() < limit && usleep(2000) == 0), "it is not ignored");
+    }
+}
+
 // A sink with state that is lost and ignored has nothing to hand over: its successor begins anew.
 Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
 {
@@ -200,13 +215,7 @@ Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
     s_await(&run);
     s_until_done(&run, 5);
     kill((pid_t) s_actor(&run, "count", "pid"), SIGKILL);
-    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
-    for (bool ignored = false; !ignored;) {
-        char *log = run_file(&run, "run.log");
-        ignored = strstr(log, "goes on without it");
-        free(log);
-        cr_assert(ignored || (verl_now() < limit && usleep(2000) == 0), "it is not ignored");
-    }
+    s_until_ignored(&run, 1);
     said_t said = s_inject(&run, "set mid.bytes=5");            // nothing of it: it stays lost
     DOES(said, "set mid.bytes=5");
     cr_assert_eq(s_actor(&run, "count", "incarnation"), 0, "a change brings it back");
@@ -214,7 +223,18 @@ Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
     said = s_inject(&run, "--timeout %d swap count", 15 * SLOWER);
     DOES(said, "replaced count");
     s_until_done(&run, s_number(&said, "from batch ") + 20);
-    cr_assert_gt(s_actor(&run, "count", "incarnation"), 0);
+    json_int_t old = s_actor(&run, "count", "pid");
+    cr_assert_gt(old, 0);
+    s_make_pipe(&run, "handover-4", "count");                   // and where it is lost while it writes
+    pid_t inject = s_begin(&run, "asked", "swap count");
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (!s_waits(&run, "asked", "state that is handed over"))
+        cr_assert(verl_now() < limit && usleep(2000) == 0, "it does not hand over");
+    kill((pid_t) old, SIGKILL);
+    s_until_ignored(&run, 2);
+    said = s_end(&run, "asked", inject, 30);
+    DOES(said, "replaced count");
+    s_until_done(&run, s_number(&said, "from batch ") + 20);
     s_interrupt(&run);
     s_each_once(&run);
     char *log = run_file(&run, "run.log");
