@@ -88,6 +88,7 @@ Test(python_weights, versions_go_on_across_a_change)
     kill(run.pid, SIGINT);
     run_wait(&run, 60);
     cr_assert_eq(run.code, 130, "%s", run.said);
+    s_check_versions(&run, 1, 0);
     run_done(&run);
 }
 
