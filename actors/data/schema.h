@@ -5,6 +5,12 @@
 
 #include "actors/data/jsonl.h"
 
+// What a value is, in words of error sentences: "an object", "a real".
+const char *verl_data_word(const json_t *value);
+
+// The type of a list, by its first element; -1 where no list of ours begins so.
+int verl_data_list_type(const json_t *list);
+
 // Where a line is, for error sentences, and where those go.
 typedef struct verl_line {
     const char *path;
@@ -23,7 +29,7 @@ json_t *verl_line_parse(const verl_line_t *line, const char *text, size_t bytes)
 // 0 or -1; the caller owns *schema.
 int verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, int *open);
 
-// The values of one record that has to have this schema; NULL with the reason. The record keeps its own reference of
+// values.c: the values of one record that has to have this schema; NULL with the reason. The record keeps its own reference of
 // root.
 verl_record_t *verl_schema_apply(const verl_line_t *line, const verl_schema_t *schema, json_t *root);
 
