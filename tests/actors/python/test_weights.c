@@ -71,12 +71,11 @@ Test(python_weights, a_successor_is_given_the_versions_of_the_batches_that_it_do
     run_done(&run);
 }
 
-// A change of something else: from its cut on the versions are those of the cut and later.
-Test(python_weights, versions_go_on_across_a_change)
+Test(python_weights, versions_go_on_across_a_change_of_something_else)
 {
     run_t run;
     char command[400];
-    run_start(&run, programs_topology(LEARNS "weights = \"update\"\nstaleness = 1\n"), "--steps 1000000");
+    run_start(&run, programs_topology(LEARNS "weights = \"update\"\nstaleness = 2\n"), "--steps 1000000");
     programs_until_kept(&run, 16 * 4);
     snprintf(command, sizeof command, "'%s/bin/verl-inject' --run %s/run --timeout 60 swap reward", VERL_BINARY_DIR,
              run.folder);
@@ -88,7 +87,7 @@ Test(python_weights, versions_go_on_across_a_change)
     kill(run.pid, SIGINT);
     run_wait(&run, 60);
     cr_assert_eq(run.code, 130, "%s", run.said);
-    s_check_versions(&run, 1, 0);
+    s_check_versions(&run, 2, 0);
     run_done(&run);
 }
 
