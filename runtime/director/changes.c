@@ -73,38 +73,6 @@ verl_held(const director_t *self)
 
 // --- it does not come to be ---------------------------------------------------------------------------------------
 
-static bool
-s_is_new(const director_t *self, const change_t *change, const party_t *party)
-{
-    for (const revision_t *revision = self->revisions; revision; revision = revision->next)
-        if (revision != change->candidate && verl_revision_slot(revision, party))
-            return false;
-    return verl_revision_slot(change->candidate, party) != NULL;
-}
-
-static void
-s_take_back(director_t *self, change_t *change)
-{
-    for (int i = 0; i < change->candidate->slots_count; i++) {
-        slot_t *slot = &change->candidate->slots[i];
-        party_t *party = slot->party;
-        if (!party)
-            continue;
-        if (s_is_new(self, change, party)) {
-            party->leaving = true;
-            if (party->instance)
-                verl_node_kill_one(self->node, party->instance);
-            if (!party->dead && party->instance && party->instance->thread)
-                verl_party_stop(self, party);
-        } else if (slot->tabled && !party->dead) {
-            verl_order_number(self, party, change->candidate->plan->revision, "drop", 0);
-        }
-    }
-    verl_record_drop_handover(self->record, change->candidate->plan->revision);
-    verl_revision_free(self, change->candidate);
-    change->candidate = NULL;
-}
-
 static void __attribute__((format(printf, 3, 4)))
 s_refuse(director_t *self, change_t *change, const char *format, ...)
 {
@@ -114,7 +82,7 @@ s_refuse(director_t *self, change_t *change, const char *format, ...)
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     if (change->candidate)
-        s_take_back(self, change);
+        verl_candidate_drop(self, change);
     verl_event(self, "refused", json_pack("{s:o, s:o}", "why", verl_json_text(text), "who",
                                           verl_json_text(change->who)));
     if (change->token)
@@ -129,7 +97,7 @@ bool
 verl_changes_lost(director_t *self, party_t *party, const char *why)
 {
     change_t *change = self->changes;
-    if (!change || !change->candidate || change->candidate->cut >= 0 || !s_is_new(self, change, party))
+    if (!change || !change->candidate || change->candidate->cut >= 0 || !verl_candidate_is_new(self, change, party))
         return false;
     s_refuse(self, change, "%s: the change is taken back", why);
     return true;
@@ -220,49 +188,6 @@ s_show(director_t *self, change_t *change)
 
 // --- preparing ----------------------------------------------------------------------------------------------------
 
-// Where an actor was before the change; of one that had fewer replicas, any of its places. NULL: it is new.
-static const slot_t *
-s_before(const revision_t *newest, const verl_change_item_t *item, int64_t replica)
-{
-    const slot_t *any = NULL;
-    for (int i = 0; i < newest->slots_count; i++) {
-        if (newest->slots[i].actor != item->before)
-            continue;
-        any = &newest->slots[i];
-        if (any->replica == replica)
-            return any;
-    }
-    return any;
-}
-
-// Who has a place in the candidate: those who go on, and new ones. Who is lost and ignored stays so until it is swapped; who
-// follows a paused one is paused.
-static int
-s_people(director_t *self, change_t *change, verl_error_t *error)
-{
-    const revision_t *newest = verl_revision_newest(self);
-    revision_t *candidate = change->candidate;
-    for (int i = 0; i < candidate->slots_count; i++) {
-        slot_t *slot = &candidate->slots[i];
-        const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        const slot_t *before = s_before(newest, item, slot->replica);
-        bool goes_on = before && (item->fate == VERL_FATE_KEPT || item->fate == VERL_FATE_CHANGED);
-        if (goes_on && before->ignored) {
-            verl_ignore(self, candidate, slot);
-            continue;
-        }
-        slot->party = goes_on ? before->party : NULL;
-        if (slot->party)
-            continue;
-        slot->party = verl_party_start(self, &candidate->plan->actors[slot->actor], slot->replica, error);
-        if (!slot->party)
-            return -1;
-        if (before && before->party)
-            verl_party_pause_as(slot->party, before->party);
-    }
-    return 0;
-}
-
 static void
 s_prepare(director_t *self, change_t *change, verl_plan_t *plan)
 {
@@ -280,7 +205,7 @@ s_prepare(director_t *self, change_t *change, verl_plan_t *plan)
                                          verl_json_text(brief), "who", verl_json_text(change->who)));
     change->hold = change->at;
     change->step = CHANGE_PREPARING;
-    if (s_people(self, change, &error)) {
+    if (verl_candidate_people(self, change, &error)) {
         s_refuse(self, change, "%s", error.text);
         return;
     }
@@ -311,19 +236,6 @@ s_check(director_t *self, change_t *change)
     } else {
         s_prepare(self, change, plan);
     }
-}
-
-static bool
-s_all_ready(const director_t *self, const change_t *change)
-{
-    if (!verl_revision_wired(change->candidate))
-        return false;
-    for (int i = 0; i < change->candidate->slots_count; i++) {
-        const party_t *party = change->candidate->slots[i].party;
-        if (party && !party->ready && s_is_new(self, change, party))
-            return false;
-    }
-    return true;
 }
 
 // --- getting on ---------------------------------------------------------------------------------------------------
@@ -393,14 +305,14 @@ s_step(director_t *self, change_t *change)
     bool hands = verl_hands_over(change);
     switch (change->step) {
     case CHANGE_PREPARING:
-        if (!s_all_ready(self, change))
+        if (!verl_candidate_ready(self, change))
             return false;
         if (hands && change->hold < 0)
             change->hold = verl_ledger_granted(self->ledger) + 1;
         change->step = CHANGE_HOLDING;
         return true;
     case CHANGE_HOLDING:
-        if (!s_all_ready(self, change) ||
+        if (!verl_candidate_ready(self, change) ||
             (change->hold >= 0 && verl_ledger_granted(self->ledger) != change->hold - 1) ||
             (hands && verl_ledger_done(self->ledger) < change->hold))
             return false;
@@ -419,7 +331,7 @@ s_step(director_t *self, change_t *change)
         verl_settle(self);
         return true;
     case CHANGE_RESTORING:
-        if (!s_all_ready(self, change) || !verl_handover_restored(self, change))
+        if (!verl_candidate_ready(self, change) || !verl_handover_restored(self, change))
             return false;
         s_commit(self, change);
         return false;

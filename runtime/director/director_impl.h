@@ -307,6 +307,13 @@ bool verl_changes_failed(director_t *self, int64_t revision, const char *why);
 void verl_changes_free(director_t *self);
 int64_t verl_held(const director_t *self);                          // the lowest batch whose permit is held; INT64_MAX
 
+// candidate.c: the people of the change under way
+bool verl_candidate_is_new(const director_t *self, const change_t *change, const party_t *party);  // only it has them
+int  verl_candidate_people(director_t *self, change_t *change, verl_error_t *error);  // starts who is new; -1: not all
+bool verl_candidate_ready(const director_t *self, const change_t *change);            // all of them have the new table
+// No trace of the candidate is left; its actors that are new end.
+void verl_candidate_drop(director_t *self, change_t *change);
+
 // handover.c: only where a change hands state over at all
 bool verl_hands_over(const change_t *change);
 void verl_handover_save(director_t *self, change_t *change);        // all old ones are told to write …
