@@ -230,7 +230,7 @@ class Worker:
             seat.acks.append(seat.ack)
         view = seat.gather()
         seat.started, host.running = begin, seat
-        host.account()
+        seat.account(begin, seat)
         made, bodies, failure = self._handle(seat, view)
         if failure is not None and seat.plan.skips and not host.stopping:
             host.say(["log", seat.plan.name, clip(f"batch {seat.next} is skipped: {failure}")], seat.world.revision,
