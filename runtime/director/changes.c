@@ -1,8 +1,8 @@
 // changes.c: from a request to a candidate that can come into force (cut.c), or to nothing at all.
 //
 // One at a time, in order of arrival, each checked against the newest revision at its turn. What is new starts and
-// prepares beside what runs; everybody gets the new table; where state is handed over (handover.c), the permit at the cut
-// is held until the successor has it. Whatever fails before the cut is logged leaves no trace.
+// prepares beside what runs; everybody gets the new table; where state is handed over (handover.c), the permit at the
+// cut is held until the successor has it. Whatever fails before the cut is logged leaves no trace.
 #include "runtime/director/director_impl.h"
 #include "runtime/topology/topology.h"
 

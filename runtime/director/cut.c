@@ -79,7 +79,8 @@ s_followers(director_t *self, const change_t *change)
         for (int j = 0; item->fate == VERL_FATE_REPLACED && j < newest->slots_count; j++) {
             const slot_t *old = &newest->slots[j];
             if (old->actor == item->before && old->replica == slot->replica && old->party)
-                json_array_append_new(pairs, json_pack("[s, s]", verl_party_label(old->party, old_label, sizeof old_label),
+                json_array_append_new(pairs, json_pack("[s, s]",
+                                                       verl_party_label(old->party, old_label, sizeof old_label),
                                                        verl_party_label(slot->party, new_label, sizeof new_label)));
         }
     }

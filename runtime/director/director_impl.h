@@ -326,8 +326,8 @@ void verl_on_not_handed(director_t *self, int64_t step, const char *why);
 
 // cut.c
 char *verl_plan_text(const verl_plan_t *plan, size_t *ret_size);    // as resolved; NULL without memory
-// Logs the cut and puts the candidate into force. -1 with the reason: there is no trace of it. ret_answer: for who asked,
-// owned by the caller; NULL without memory.
+// Logs the cut and puts the candidate into force. -1 with the reason: there is no trace of it. ret_answer: for who
+// asked, owned by the caller; NULL without memory.
 int   verl_cut(director_t *self, change_t *change, json_t **ret_answer, verl_error_t *error);
 
 // requests.c: who asks by the control sockets

@@ -1,9 +1,9 @@
 // handover.c: state that goes from an actor to its successor before a change is in force.
 //
-// When all batches before the cut are done, the old one writes its state into handover-REVISION of the run directory, and
-// the new one reads it there. Until the cut is logged the old one goes on, whatever becomes of that. What is written for
-// a change that was given up meanwhile goes when its writer says that it is done with it, and at the latest when all have
-// ended.
+// When all batches before the cut are done, the old one writes its state into handover-REVISION of the run directory,
+// and the new one reads it there. Until the cut is logged the old one goes on, whatever becomes of that. What is written
+// for a change that was given up meanwhile goes when its writer says that it is done with it, and at the latest when
+// all have ended.
 #include "runtime/director/director_impl.h"
 
 bool
@@ -30,8 +30,8 @@ s_path(const director_t *self, const change_t *change, const slot_t *slot, char 
              change->candidate->plan->actors[slot->actor].name);
 }
 
-// The places whose state goes over, and who is in them: the new one by `slot`, and the old one; NULL: it was lost and is
-// ignored, so that it has nothing to hand over. f returns whether it is content.
+// The places whose state goes over, and who is in them: the new one by `slot`, and the old one; NULL: it was lost and
+// is ignored, so that it has nothing to hand over. f returns whether it is content.
 static bool
 s_each(director_t *self, change_t *change, bool (*f)(director_t *, const change_t *, const slot_t *, party_t *))
 {

@@ -15,8 +15,8 @@ void           verl_record_destroy(verl_record_t **record_p);
 int  verl_record_metrics(verl_record_t *record, const json_t *line, verl_error_t *error);
 // One line of run.log: {"t": seconds since the epoch, "event": event, …fields}. fields is taken, may be NULL.
 void verl_record_event(verl_record_t *record, const char *event, json_t *fields);
-// The same of what something follows from: the line is on disk, or it is not there at all and -1 with the reason. fields
-// NULL is no memory for them.
+// The same of what something follows from: the line is on disk, or it is not there at all and -1 with the reason.
+// fields NULL is no memory for them.
 int  verl_record_commit(verl_record_t *record, const char *event, json_t *fields, verl_error_t *error);
 
 // A revision's topology as resolved: topology-REVISION.toml, whole and on disk, or not at all and -1 with the reason.

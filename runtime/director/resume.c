@@ -56,8 +56,8 @@ s_look_for_states(const verl_resume_t *from, verl_error_t *error)
         if (!name)
             return verl_error_set(error, "%s/manifest.json names an actor that is no text", from->checkpoint);
         if (access(path, R_OK | X_OK))
-            return verl_error_set(error, "cannot read %s, the state of actor `%s`: %s; without %s the run would go on from "
-                                  "an earlier step", path, name, strerror(errno), from->checkpoint);
+            return verl_error_set(error, "cannot read %s, the state of actor `%s`: %s; without %s the run would go on "
+                                  "from an earlier step", path, name, strerror(errno), from->checkpoint);
     }
     return 0;
 }

@@ -30,7 +30,8 @@ static bool
 s_left(const director_t *self, const party_t *party, int64_t step)
 {
     char path[4600];
-    snprintf(path, sizeof path, "%s/checkpoints/step-%" PRId64 ".tmp/%s", self->config->run_directory, step, party->name);
+    snprintf(path, sizeof path, "%s/checkpoints/step-%" PRId64 ".tmp/%s", self->config->run_directory, step,
+             party->name);
     return s_belongs(self, party, step) && (!verl_party_actor(self, party)->kind->external || access(path, F_OK) == 0);
 }
 
@@ -101,7 +102,8 @@ verl_end_checkpoints(director_t *self)
     }
 }
 
-// The last checkpoint of the run is whole, as far as those who live are concerned: who was to save may be lost and ignored.
+// The last checkpoint of the run is whole, as far as those who live are concerned: who was to save may be lost and
+// ignored.
 void
 verl_end_saving(director_t *self)
 {

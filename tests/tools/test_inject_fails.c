@@ -130,14 +130,15 @@ s_hold(const run_t *run, json_int_t batch)
     verl_error_t error = { "" };
     verl_client_t *client = verl_client_open(s_at(run, "", path), true, &error);
     cr_assert(client, "%s", error.text);
-    json_t *answer = verl_client_ask(client, json_pack("{s:s, s:I}", "do", "hold", "batch", batch), 20000 * SLOWER, &error);
+    json_t *request = json_pack("{s:s, s:I}", "do", "hold", "batch", batch);
+    json_t *answer = verl_client_ask(client, request, 20000 * SLOWER, &error);
     cr_assert(answer && !verl_client_refusal(answer), "%s", answer ? verl_client_refusal(answer) : error.text);
     json_decref(answer);
     return client;
 }
 
-// The next change orders its save while the one before is still being written: that order is not lost with it. Nobody has
-// a permit meanwhile, so that the old one has nothing else to do.
+// The next change orders its save while the one before is still being written: that order is not lost with it. Nobody
+// has a permit meanwhile, so that the old one has nothing else to do.
 Test(inject_fails, where_the_state_comes_late_and_the_next_change_works, .timeout = 200)
 {
     run_t run;
@@ -243,16 +244,17 @@ Test(inject_fails, not_where_the_old_actor_is_lost, .timeout = 200)
     run_done(&run);
 }
 
-// An actor is killed while a change waits, and its successor cannot prepare. Whether it had the table of the change first,
-// which is then taken back, or another: it is restarted again, and works when it can.
+// An actor is killed while a change waits, and its successor cannot prepare. Whether it had the table of the change
+// first, which is then taken back, or another: it is restarted again, and works when it can.
 Test(inject_fails, where_an_actor_that_is_restarted_cannot_prepare, .timeout = 200)
 {
     run_t run;
     char from[200], to[200];
-    run_start_after(&run, "printf 'needs = { \"id\" }\ngives = { \"made\" }\nfunction score(batch) for i = 1, #batch.id do '"
-                          "'batch.out.made[i] = 1 end end\n' >one.lua",
+    run_start_after(&run, "printf 'needs = { \"id\" }\ngives = { \"made\" }\nfunction score(batch) '"
+                          "'for i = 1, #batch.id do batch.out.made[i] = 1 end end\n' >one.lua",
                     "[run]\nname = \"herd\"\n" FOREVER "[stage.src]\nkind = \"synthetic\"\nbusy_ms = 2\n"
-                    "[stage.mid]\nkind = \"lua\"\nfile = \"one.lua\"\ndepends_on = [\"src\"]\non_failure = \"restart\"\n"
+                    "[stage.mid]\nkind = \"lua\"\nfile = \"one.lua\"\ndepends_on = [\"src\"]\n"
+                    "on_failure = \"restart\"\n"
                     "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"made\"]\n"
                     "depends_on = [\"mid\"]\n", "");
     s_await(&run);
@@ -325,7 +327,8 @@ Test(inject_fails, where_the_cut_cannot_be_logged_and_it_never_was, .timeout = 2
     do                                                          // the log is the longest file that it writes
         s_inject(&run, "apply - <<'END'\n[stage.mid]\n%0*d = 1\nEND\n", 2000, 1);
     while (s_size(&run, "run.log") < s_size(&run, "metrics.jsonl") + 20000);
-    struct rlimit limit = { (rlim_t) s_size(&run, "run.log") + 40, RLIM_INFINITY }, none = { RLIM_INFINITY, RLIM_INFINITY };
+    struct rlimit limit = { (rlim_t) s_size(&run, "run.log") + 40, RLIM_INFINITY };
+    struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
     cr_assert_eq(prlimit(run.pid, RLIMIT_FSIZE, &limit, NULL), 0);
     said = s_inject(&run, "set mid.bytes=5");
     REFUSES(said, 1, "cannot write");

@@ -163,8 +163,8 @@ s_does_not_resume(const run_t *run, const char *words)
 {
     char command[300];
     snprintf(command, sizeof command,
-             "! " VERL_BINARY_DIR "/bin/verl-run --quiet --resume run >said 2>&1 && { grep -q '%s' said || ! cat said; }",
-             words);
+             "! " VERL_BINARY_DIR "/bin/verl-run --quiet --resume run >said 2>&1 && "
+             "{ grep -q '%s' said || ! cat said; }", words);
     s_shell(run, command);
 }
 
@@ -258,7 +258,8 @@ Test(restart, a_sink_may_be_done_without, .timeout = 100)
     "cat >count.lua <<'END'\nneeds = { \"id\" }\nlocal count = 0\n"                                               \
     "function snapshot() return count end\nfunction restore(state) count = state end\n"                            \
     "function score(batch) count = count + 1 end\nEND\n"
-#define COUNTER(NAME, MORE) "[stage." NAME "]\nkind = \"lua-state\"\nfile = \"count.lua\"\ndepends_on = [\"src\"]\n" MORE
+#define COUNTER(NAME, MORE)                                                                                        \
+    "[stage." NAME "]\nkind = \"lua-state\"\nfile = \"count.lua\"\ndepends_on = [\"src\"]\n" MORE
 
 static void
 s_ends_without(run_t *run, const char *more)

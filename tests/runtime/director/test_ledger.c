@@ -189,3 +189,24 @@ Test(ledger, a_bad_metric_is_named_with_its_stage)
               error.text);
     verl_ledger_destroy(&ledger);
 }
+
+// A plan may come to lie where one was whose stage was ignored: that stage is waited for again.
+Test(ledger, what_was_ignored_of_a_plan_goes_with_it)
+{
+    verl_ledger_t *ledger = verl_ledger_new(1);
+    verl_ledger_ignore(ledger, &s_plan, 1);
+    verl_ledger_grant(ledger, 1, &s_plan);
+    cr_assert_eq(s_enter(ledger, 0, 1, NULL, 0, NULL), 0);
+    json_t *line = verl_ledger_take(ledger, &skipped);
+    cr_assert(line, "a stage that is ignored is waited for");
+    json_decref(line);
+    verl_ledger_forget(ledger, &s_plan);
+    verl_ledger_grant(ledger, 2, &s_plan);
+    cr_assert_eq(s_enter(ledger, 0, 2, NULL, 0, NULL), 0);
+    cr_assert_null(verl_ledger_take(ledger, &skipped), "a stage that is ignored no longer has not been done");
+    cr_assert_eq(s_enter(ledger, 1, 2, NULL, 0, NULL), 0);
+    line = verl_ledger_take(ledger, &skipped);
+    cr_assert(line);
+    json_decref(line);
+    verl_ledger_destroy(&ledger);
+}
