@@ -93,11 +93,24 @@ s_refuse(director_t *self, change_t *change, const char *format, ...)
     verl_settle(self);
 }
 
+// Only a change that is not in force has it.
+static bool
+s_brings(const director_t *self, const change_t *change, const party_t *party)
+{
+    return change && change->candidate && change->candidate->cut < 0 && verl_candidate_is_new(self, change, party);
+}
+
+bool
+verl_changes_remakes(const director_t *self, const party_t *party)
+{
+    return s_brings(self, self->changes, party) && !self->changes->token;
+}
+
 bool
 verl_changes_lost(director_t *self, party_t *party, const char *why)
 {
     change_t *change = self->changes;
-    if (!change || !change->candidate || change->candidate->cut >= 0 || !verl_candidate_is_new(self, change, party))
+    if (!s_brings(self, change, party))
         return false;
     s_refuse(self, change, "%s: the change is taken back", why);
     return true;

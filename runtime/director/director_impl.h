@@ -300,6 +300,8 @@ void verl_change_free(change_t *change);                            // NULL: not
 int  verl_change_swaps(change_t *change, const json_t *names);      // -1: no memory, or one is no string
 void verl_changes_add(director_t *self, change_t *change);
 void verl_changes_step(director_t *self);
+// Whether only a change has it that was in force in an earlier life of the run and is made again.
+bool verl_changes_remakes(const director_t *self, const party_t *party);
 // A lost actor that only the change under way has: the change ends, and true.
 bool verl_changes_lost(director_t *self, party_t *party, const char *why);
 // A revision that is not in force yet is not to the liking of an actor: the change ends, and true.

@@ -106,6 +106,10 @@ verl_lost(director_t *self, party_t *party, const char *why)
     bool restartable = verl_restartable(actor);
     party->leaving = true;
     verl_node_kill_one(self->node, party->instance);
+    if (on_failure != VERL_ON_FAILURE_STOP && verl_changes_remakes(self, party)) {
+        s_replace(self, party, false, why); // and the change is made again once more
+        return;
+    }
     if (verl_changes_lost(self, party, why))
         return;                             // only a change that is not in force had it
     if (on_failure == VERL_ON_FAILURE_STOP)

@@ -423,6 +423,40 @@ Test(faults, do_not_lose_a_change_of_a_run_without_checkpoints, .timeout = 280)
     s_change_outlives("--set run.save_every=0 --set run.max_in_flight=8");
 }
 
+// Waits until two incarnations of an actor live: the one that works, and the one that a change brings.
+static void
+s_until_two(const run_t *run, const char *name)
+{
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
+    for (int count = 0; count < 2; usleep(1000)) {
+        json_t *status = s_status(run), *actor;
+        size_t i;
+        count = 0;
+        json_array_foreach(json_object_get(status, "actors"), i, actor)
+            count += strcmp(json_string_value(json_object_get(actor, "name")), name) == 0;
+        json_decref(status);
+        cr_assert(verl_now() < limit, "nobody is to follow %s", name);
+    }
+}
+
+Test(faults, of_an_actor_that_a_change_brings_again_do_not_end_the_run, .timeout = 280)
+{
+    run_t run;
+    int cuts;
+    run_start_after(&run, MODEL DATA, RESTARTS, "--set run.save_every=0 --set run.max_in_flight=8");
+    s_await(&run);
+    said_t said = s_inject(&run, "--at 28 swap side");
+    DOES(said, "is in force");
+    s_end_life(&run, 1, 30);
+    s_until_two(&run, "side");
+    cr_assert_eq(kill((pid_t) s_actor(&run, "side", "pid"), SIGKILL), 0);
+    run_wait(&run, 90 * SLOWER);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_assert_eq(s_lives(&run, &cuts), 3);
+    cr_assert_eq(cuts, 1, "the last life made %d changes", cuts);
+    run_done(&run);
+}
+
 // --- in the middle of a change ------------------------------------------------------------------------------------
 
 #define AGAIN "on_failure = \"restart\"\n"
