@@ -259,8 +259,8 @@ bool      verl_seat_is_sink(const seat_t *seat, int64_t batch);
 
 // versions.c, W
 int  verl_publish_weights(seat_t *writer, int64_t batch, verl_error_t *error);
-int  verl_publish_base(seat_t *writer, verl_error_t *error);       // what readers want of before its first batch, the rest
-// Of that, in a world that is in force and not open yet, what is there. Returns how many versions went, or -1.
+int  verl_publish_base(seat_t *writer, verl_error_t *error);       // what readers want of before its first batch
+// Of the same, in a world that is in force and not open yet, what is there. Returns how many versions went, or -1.
 int  verl_pass_on_versions(world_t *world, verl_error_t *error);
 void verl_versions_forget(host_t *host);
 int  verl_save_versions(host_t *host, int64_t step, const char *directory, verl_error_t *error);

@@ -121,8 +121,8 @@ s_kept(const host_t *host, int64_t update)
     return version && version->update == update ? version : NULL;
 }
 
-// Will the weights of an update be wanted when they are no more the newest, for a batch from `from` on? Of all revisions
-// in force that are not retired: a checkpoint may lie where one ends and another begins.
+// Will the weights of an update be wanted for a batch from `from` on, when they are no more the newest? Of all
+// revisions in force that are not retired: a checkpoint may lie where one ends and another begins.
 static bool
 s_to_keep(host_t *host, int64_t update, int64_t from)
 {

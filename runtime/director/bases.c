@@ -1,8 +1,8 @@
 // bases.c: which versions of weights the stages of a revision work with from its cut on.
 //
-// A stage has a base: an update below it means the base, the weights as they were then. Where nothing of what a stage
-// works with weights by has changed, its base is that of the revision before, and it goes on as without the change. Else
-// it is the update before the cut. It is decided once, with the cut, and is the same for whoever begins later.
+// A stage has a base: an update below it means the base, the weights as they were then. Where neither the stage nor its
+// writer is touched, its base is that of the revision before, and it goes on as without the change. Else it is the
+// update before the cut. It is decided once, with the cut, and is the same for whoever begins later.
 #include "runtime/director/director_impl.h"
 
 int

@@ -11,7 +11,8 @@
 #define LEARNS                                                                                                      \
     "[run]\nname = \"g\"\nsteps = " TEXT(STEPS) "\nsave_every = 4\nmax_in_flight = 3\n"                              \
     "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\non_failure = \"restart\"\n"                      \
-    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\non_failure = \"restart\"\n" \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\n"                   \
+    "on_failure = \"restart\"\n"                                                                                    \
     "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n"            \
     "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                      \
     "on_failure = \"restart\"\n"                                                                                    \
@@ -19,7 +20,8 @@
     "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\", \"slow\"]\n"           \
     "on_failure = \"restart\"\n"                                                                                    \
     "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-3\n"                                 \
-    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"response\", \"score\", \"version\"]\n" \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\n"                                                    \
+    "columns = [\"id\", \"response\", \"score\", \"version\"]\n"                                                 \
     "depends_on = [\"reward\"]\non_failure = \"restart\"\n"
 
 typedef struct outcome {
