@@ -128,7 +128,7 @@ Test(synthetic, dies_or_hangs_at_the_batch_that_was_named)
 
 static int         s_loads;
 static double      s_load_seconds;
-static const char *s_load_name;
+static char        s_load_name[16];
 
 static void
 s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double seconds)
@@ -137,7 +137,7 @@ s_on_loaded(void *context, const verl_stage_t *stage, const char *what, double s
     (void) stage;
     s_loads++;
     s_load_seconds += seconds;
-    s_load_name = what;
+    snprintf(s_load_name, sizeof s_load_name, "%s", what);
 }
 
 Test(synthetic, loads_once_before_its_first_batch_or_for_each_and_says_so)
