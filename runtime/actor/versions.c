@@ -122,12 +122,15 @@ s_kept(const host_t *host, int64_t update)
 }
 
 // Will the weights of an update be wanted for a batch from `from` on, when they are no more the newest? Of all
-// revisions in force that are not retired: a checkpoint may lie where one ends and another begins.
+// revisions in force that are not retired: a checkpoint may lie where one ends and another begins. What goes to a
+// revision that begins behind the next checkpoint does not take from that what it wants.
 static bool
 s_to_keep(host_t *host, int64_t update, int64_t from)
 {
     bool keep = false;
     pthread_mutex_lock(&host->lock);
+    if (host->save_next >= 0 && host->save_next < from)
+        from = host->save_next;
     for (const world_t *world = host->worlds; world; world = world->next)
         for (int i = 0; i < world->seats_count && world->ordered; i++)
             for (int j = 0; j < world->seats[i].out_count && !keep; j++) {
@@ -139,9 +142,10 @@ s_to_keep(host_t *host, int64_t update, int64_t from)
     return keep;
 }
 
-// So that a checkpoint, and a revision that begins, have what batches from `from` on want. The newest first.
+// So that a checkpoint, and a revision that begins, have what later batches want. The newest first. Also where a
+// revision of later batches is given this version, the batches next to it are still to come, and a checkpoint of them.
 static void
-s_keep(host_t *host, int64_t update, int64_t from, output_t *output)
+s_keep(host_t *host, int64_t update, output_t *output)
 {
     version_t **link = &host->versions, *version = s_kept(host, update) ? NULL : malloc(sizeof *version);
     while (version && *link && (*link)->update > update)
@@ -153,7 +157,7 @@ s_keep(host_t *host, int64_t update, int64_t from, output_t *output)
     }
     for (link = &host->versions; *link;) {
         version = *link;
-        if (s_to_keep(host, version->update, from)) {
+        if (s_to_keep(host, version->update, update + 1)) {
             link = &version->next;
             continue;
         }
@@ -188,7 +192,7 @@ s_publish(seat_t *writer, int64_t update, int64_t from, output_t *output, verl_e
     }
     verl_buffer_done(&body);
     if (!failed)
-        s_keep(writer->host, update, from, output);
+        s_keep(writer->host, update, output);
     verl_output_release(output);
     return failed;
 }
