@@ -122,15 +122,12 @@ s_kept(const host_t *host, int64_t update)
 }
 
 // Will the weights of an update be wanted for a batch from `from` on, when they are no more the newest? Of all
-// revisions in force that are not retired: a checkpoint may lie where one ends and another begins. What goes to a
-// revision that begins behind the next checkpoint does not take from that what it wants.
+// revisions in force that are not retired: a checkpoint may lie where one ends and another begins.
 static bool
 s_to_keep(host_t *host, int64_t update, int64_t from)
 {
     bool keep = false;
     pthread_mutex_lock(&host->lock);
-    if (host->save_next >= 0 && host->save_next < from)
-        from = host->save_next;
     for (const world_t *world = host->worlds; world; world = world->next)
         for (int i = 0; i < world->seats_count && world->ordered; i++)
             for (int j = 0; j < world->seats[i].out_count && !keep; j++) {
