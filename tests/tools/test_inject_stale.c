@@ -170,18 +170,6 @@ Test(inject_stale, versions_of_before_a_cut_are_saved_where_the_run_is_resumed_a
     s_forget(undisturbed);
 }
 
-// What the revision that is to begin wants is published ahead of it, and a checkpoint still lies before.
-Test(inject_stale, versions_are_saved_that_only_the_revision_before_a_cut_wants, .timeout = 300)
-{
-    run_t run;
-    outcome_t undisturbed = s_undisturbed_stale();
-    s_start_stale(&run, "", "--set run.max_in_flight=6");
-    s_does(&run, "--at 14 swap slow", "from batch 14 on");
-    s_go_on(&run, 12);
-    s_same(undisturbed, s_end_with(&run, s_versions(0)));
-    s_forget(undisturbed);
-}
-
 // The versions that go to a revision before it begins are not the last that the checkpoint before it wants.
 Test(inject_stale, a_cut_close_behind_a_checkpoint_takes_no_version_from_it, .timeout = 300)
 {
