@@ -132,11 +132,10 @@ verl_display_set_style(verl_display_t *self, bool colour, bool unicode)
 
 // --- a line a step ------------------------------------------------------------------------------------------------
 
-// "  name 0.123", where the step has that figure.
+// "  name 0.123", where there is such a figure.
 static void
-s_figure(verl_buffer_t *line, const json_t *metrics, const char *metric, const char *name, const char *format)
+s_figure(verl_buffer_t *line, const json_t *value, const char *name, const char *format)
 {
-    const json_t *value = json_object_get(metrics, metric);
     char text[40];
     if (!json_is_number(value))
         return;
@@ -171,11 +170,11 @@ s_print_step(verl_display_t *self, const json_t *metrics)
     long long step = (long long) json_integer_value(json_object_get(metrics, "step"));
     int digits = snprintf(NULL, 0, "%lld", (long long) self->plan->steps);
     verl_text_format(&line, "step %*lld of %lld", digits, step, (long long) self->plan->steps);
-    s_figure(&line, metrics, VERL_STORY_REWARD, "reward", ".3f");
-    s_figure(&line, metrics, "response_length/mean", "length", ".1f");
-    s_figure(&line, metrics, "actor/pg_loss", "loss", ".3g");
-    s_figure(&line, metrics, "actor/grad_norm", "grad", ".3g");
-    s_figure(&line, metrics, "timing_s/step", "took", "time");
+    s_figure(&line, verl_story_reward(metrics), "reward", ".3f");
+    s_figure(&line, json_object_get(metrics, "response_length/mean"), "length", ".1f");
+    s_figure(&line, json_object_get(metrics, "actor/pg_loss"), "loss", ".3g");
+    s_figure(&line, json_object_get(metrics, "actor/grad_norm"), "grad", ".3g");
+    s_figure(&line, json_object_get(metrics, "timing_s/step"), "took", "time");
     s_held_out(&line, metrics);
     verl_display_text_add(&line, "\n");
     if (!line.failed)

@@ -44,10 +44,18 @@ verl_story_done(verl_story_t *story)
 
 // --- figures ------------------------------------------------------------------------------------------------------
 
+const json_t *
+verl_story_reward(const json_t *metrics)
+{
+    const json_t *score = json_object_get(metrics, "critic/score/mean");
+    const json_t *reward = json_is_number(score) ? score : json_object_get(metrics, "critic/rewards/mean");
+    return json_is_number(reward) ? reward : NULL;
+}
+
 bool
 verl_story_is_held_out(const char *metric)
 {
-    return strncmp(metric, "val-core/", 9) == 0 || strcmp(metric, "val/" VERL_STORY_REWARD) == 0;
+    return strncmp(metric, "val-core/", 9) == 0 || strcmp(metric, "val/critic/score/mean") == 0;
 }
 
 const char *
@@ -96,8 +104,8 @@ void
 verl_story_step(verl_story_t *story, const json_t *metrics)
 {
     int64_t step = json_integer_value(json_object_get(metrics, "step"));
-    const json_t *reward = json_object_get(metrics, VERL_STORY_REWARD);
-    if (json_is_number(reward))
+    const json_t *reward = verl_story_reward(metrics);
+    if (reward)
         s_reward(story, json_number_value(reward));
     void *at = json_object_iter((json_t *) (uintptr_t) metrics);
     for (; at; at = json_object_iter_next((json_t *) (uintptr_t) metrics, at))

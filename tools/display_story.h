@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include "runtime/topology/plan.h"
 
-#define VERL_STORY_REWARD   "critic/score/mean"
 #define VERL_STORY_TRACKS   16              // held-out figures that are followed
 #define VERL_STORY_EXAMPLES 8               // kept of a batch
 
@@ -46,6 +45,10 @@ void verl_story_done(verl_story_t *story);
 void verl_story_step(verl_story_t *story, const json_t *metrics);
 void verl_story_sample(verl_story_t *story, const char *stage, int64_t batch, const char *prompt, const char *response,
                        double score);
+
+// The reward of a step: what its reward stage says, "critic/score/mean", or else what the advantages were made of,
+// "critic/rewards/mean". NULL: neither is there, or it is no number. It belongs to `metrics`.
+const json_t *verl_story_reward(const json_t *metrics);
 
 bool verl_story_is_held_out(const char *metric);
 // "addition" of "val-core/addition/mean@1": the part that tells one held-out figure from another.

@@ -140,6 +140,21 @@ Test(display, a_step_without_figures_is_still_a_line)
     s_end(run);
 }
 
+Test(display, rewards_that_no_stage_tells_are_those_of_the_advantages)
+{
+    run_t *run = s_begin(VERL_DISPLAY_PLAIN, 100, 24);
+    json_t *first = json_pack("{s:i, s:f}", "step", 1, "critic/rewards/mean", 0.25);
+    json_t *second = json_pack("{s:i, s:f, s:f}", "step", 2, "critic/rewards/mean", 0.5, "critic/score/mean", 0.75);
+    run->observer.step(run->observer.context, first);
+    run->observer.step(run->observer.context, second);
+    s_finish(run, false, NULL);
+    EXPECT_HAS(s_text(run), "step  1 of 20  reward 0.250\nstep  2 of 20  reward 0.750\n");
+    EXPECT_HAS(s_text(run), "The mean reward went from 0.250 in the first step to 0.750 in the last.");
+    json_decref(first);
+    json_decref(second);
+    s_end(run);
+}
+
 Test(display, the_closing_paragraph_says_what_was_learned)
 {
     run_t *run = s_begin(VERL_DISPLAY_QUIET, 100, 24);
