@@ -106,15 +106,25 @@ s_say(words_t *self, const char *format, ...)
     va_end(arguments);
 }
 
-// " (threads=2)" behind an actor that goes on or is replaced with other keys.
+// "set stage.key=2", or "unset stage.key".
+static void
+s_say_value(words_t *self, const char *owner, const verl_key_change_t *key)
+{
+    if (*key->after)
+        s_say(self, "set %s.%s=%s", owner, key->key, key->after);
+    else
+        s_say(self, "unset %s.%s", owner, key->key);
+}
+
+// " (threads=2, device unset)" behind an actor that goes on or is replaced with other keys.
 static void
 s_say_keys(words_t *self, const verl_change_item_t *actor)
 {
     if (actor->fate == VERL_FATE_ADDED)
         return;
     for (int i = 0; i < actor->keys_count; i++)
-        s_append(self, "%s%s=%s%s", i ? ", " : " (", actor->keys[i].key, actor->keys[i].after,
-                 i == actor->keys_count - 1 ? ")" : "");
+        s_append(self, "%s%s%s%s%s", i ? ", " : " (", actor->keys[i].key, *actor->keys[i].after ? "=" : " unset",
+                 actor->keys[i].after, i == actor->keys_count - 1 ? ")" : "");
 }
 
 // A stage goes with an actor of its name where the actor is named already.
@@ -155,7 +165,7 @@ verl_difference_brief(const verl_difference_t *self, char *text, size_t size)
             s_say(&words, "added stage %s", stage->name);
         for (int j = 0; stage->fate == VERL_FATE_CHANGED && j < stage->keys_count; j++)
             if (stage->keys_count == 1 || strncmp(stage->keys[j].key, "uses.", 5) != 0)   // they follow from the rest
-                s_say(&words, "set %s.%s=%s", stage->name, stage->keys[j].key, stage->keys[j].after);
+                s_say_value(&words, stage->name, &stage->keys[j]);
     }
     for (int i = 0; i < self->gone_stages_count; i++) {
         const char *stage = self->before->stages[self->gone_stages[i]].name;
@@ -163,7 +173,7 @@ verl_difference_brief(const verl_difference_t *self, char *text, size_t size)
             s_say(&words, "removed stage %s", stage);
     }
     for (int i = 0; words.count == 0 && i < self->run_count; i++)   // else it only follows from the rest
-        s_say(&words, "set run.%s=%s", self->run[i].key, self->run[i].after);
+        s_say_value(&words, "run", &self->run[i]);
     if (words.count == 0)
         s_say(&words, "nothing changed");
     return text;

@@ -260,6 +260,24 @@ Test(difference, staleness_gives_a_stage_an_actor_of_its_own)
     s_done(&self);
 }
 
+Test(difference, what_a_stage_no_longer_says_is_unset)
+{
+    changed_t self = s_change("[actor.policy]\nkind = 'policy'\n"
+                              "[stage.prompts]\nkind = 'loader'\nfiles = ['/dev/null']\nrows = 4\n"
+                              "[stage.reward]\nkind = 'rule-reward'\ndepends_on = ['generate']\n"
+                              "[stage.advantage]\nkind = 'advantage'\ndepends_on = ['reward']\n"
+                              "[stage.update]\nactor = 'policy'\ndepends_on = ['advantage']\nlr = 1e-4\n"
+                              "[stage.generate]\nactor = 'policy'\ndepends_on = ['prompts']\nsamples = 8\n"
+                              "staleness = 1\n" RUN,
+                              "[stage.generate]\nstaleness = 0\n", NULL);
+    char brief[200];
+    cr_assert(self.difference, "%s", self.error.text);
+    cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
+                     "removed policy.generate, set generate.actor=\"policy\", unset generate.weights, "
+                     "set generate.staleness=0");
+    s_done(&self);
+}
+
 static void
 s_refused(const char *fragment, const char *words)
 {
