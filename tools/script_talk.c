@@ -70,11 +70,14 @@ s_subscribe(script_t *self, verl_error_t *error)
 {
     json_t *answer = verl_client_ask(self->watch, json_pack("{s:s}", "do", "steps"), 30000, error);
     const char *refusal = answer ? verl_client_refusal(answer) : NULL;
+    int64_t done = self->done;
     if (refusal)
         verl_error_set(error, "%s", refusal);
     else if (answer)
         self->done = json_integer_value(json_object_get(answer, "done"));
-    self->history_count = 0;
+    // A run that went back makes its later steps again; those before are what they were.
+    int64_t known = self->following ? self->history_count + self->done - done : 0;
+    self->history_count = (int) (known < 0 ? 0 : known > SCRIPT_HISTORY ? SCRIPT_HISTORY : known);
     json_array_clear(self->lines);
     json_decref(answer);
     return answer && !refusal ? 0 : -1;

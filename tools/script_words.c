@@ -318,7 +318,7 @@ s_step(lua_State *state)
     return 1;
 }
 
-// run:log(…) and print(…): the arguments from `first` on, with tabs between.
+// run:log(…) and print(…): the arguments from `first` on, with blanks between.
 static int
 s_log_from(lua_State *state, int first)
 {
@@ -328,7 +328,7 @@ s_log_from(lua_State *state, int first)
     luaL_buffinit(state, &text);
     for (int i = first; i <= count; i++) {
         if (i > first)
-            luaL_addchar(&text, '\t');
+            luaL_addchar(&text, ' ');
         luaL_tolstring(state, i, NULL);
         luaL_addvalue(&text);
     }
