@@ -13,7 +13,7 @@ s_size(int64_t bytes, char *text, size_t size)
     for (; amount >= 1024 && unit < 5; unit++)
         amount /= 1024;
     if (bytes < 0)
-        snprintf(text, size, "unknown");
+        snprintf(text, size, "an unknown size");
     else
         snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
     return text;
