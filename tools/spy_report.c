@@ -128,7 +128,7 @@ s_table(report_t *self)
         verl_text_cell(&self->text, verl_spy_text(stage, "name"), widest, false, self->unicode);
         verl_text_format(&self->text, "  %7.0f", batches);
         double work = verl_spy_number(seconds, "busy") + verl_spy_number(seconds, "moving");
-        verl_text_cell(&self->text, verl_spy_seconds(batches > 0 ? work / batches : 0, text, sizeof text), 9, true,
+        verl_text_cell(&self->text, batches > 0 ? verl_spy_seconds(work / batches, text, sizeof text) : "-", 9, true,
                        true);
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
             verl_text_cell(
