@@ -13,7 +13,7 @@ s_size(int64_t bytes, char *text, size_t size)
     for (; amount >= 1024 && unit < 5; unit++)
         amount /= 1024;
     if (bytes < 0)
-        snprintf(text, size, "an unknown size");
+        snprintf(text, size, "of unknown size");
     else
         snprintf(text, size, unit ? "%.1f %s" : "%.0f %s", amount, units[unit]);
     return text;
@@ -156,7 +156,7 @@ s_edges(FILE *out, const verl_plan_t *plan)
             fprintf(out, "%s%s %s", c ? ", " : "", edge->columns[c], s_type(maker, edge->columns[c]));
         fprintf(out, "%s%s", edge->columns_count && edge->map ? ", " : "", edge->map ? "its row map" : "");
         if (edge->columns_count || edge->map)
-            fprintf(out, "; %s, about %s\n", verl_describe_route(plan, e),
+            fprintf(out, "; %s, %s%s\n", verl_describe_route(plan, e), verl_describe_bytes(plan, e) < 0 ? "" : "about ",
                     s_size(verl_describe_bytes(plan, e), bytes, sizeof bytes));
         else
             fputs("only that it is done\n", out);
