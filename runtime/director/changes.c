@@ -369,6 +369,8 @@ verl_changes_step(director_t *self)
     change_t *change = self->changes;
     if (!change || self->phase != PHASE_RUNNING)
         return;
+    if (self->draining && !change->token)
+        return;                             // whoever resumes the run makes it again
     if (!change->candidate) {
         if (!change->check)
             s_begin_check(self, change);

@@ -130,6 +130,79 @@ Test(resume, a_change_is_made_again_at_its_batch, .timeout = 300)
     cr_assert_str_eq(recorded[0], recorded[1]);
 }
 
+typedef struct started {
+    const char *actor;
+    int         count;
+    pid_t       pid;                        // of the last one
+} started_t;
+
+static void
+s_see_started(const json_t *line, int64_t number, void *context)
+{
+    started_t *started = context;
+    const char *event = json_string_value(json_object_get(line, "event"));
+    const char *actor = json_string_value(json_object_get(line, "actor"));
+    (void) number;
+    if (!event || !actor || strcmp(event, "started") != 0 || strncmp(actor, started->actor, strlen(started->actor)) != 0)
+        return;
+    started->count++;
+    started->pid = (pid_t) json_integer_value(json_object_get(line, "pid"));
+}
+
+// The process of an actor that is started for the count-th time.
+static pid_t
+s_until_started(const run_t *run, const char *actor, int count)
+{
+    started_t started = { .count = 0 };
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
+    while (started.count < count) {
+        cr_assert(verl_now() < limit, "%s is not started for the %dth time", actor, count);
+        started = (started_t) { .actor = actor };
+        s_lines(run, "run.log", s_see_started, &started);
+    }
+    return started.pid;
+}
+
+static void
+s_resume_beside(run_t *run)
+{
+    char command[400];
+    free(run->said);
+    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >said 2>&1", run->folder,
+             VERL_BINARY_DIR);
+    run->pid = fork();
+    if (run->pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+}
+
+// While a batch is under way, what the first change adds is held up; the second one would be checked in the drain.
+Test(resume, may_be_interrupted_before_the_changes_are_made_again, .timeout = 100)
+{
+    run_t run;
+    run_start(&run, CHAIN("steps = 6\nmax_in_flight = 2\n", "", "busy_ms = 800\n", ""), "");
+    s_await(&run);
+    s_does(&run, "--at 2 apply - <<'END'\n[stage.extra]\nkind = \"synthetic\"\ndepends_on = [\"mid\"]\nEND",
+           "added extra");
+    s_does(&run, "--at 3 set mid.busy_ms=1", "from batch 3 on");
+    kill(run.pid, SIGKILL);
+    run_wait(&run, 20 * SLOWER);
+    s_resume_beside(&run);
+    pid_t extra = s_until_started(&run, "extra#", 2);
+    kill(extra, SIGSTOP);
+    kill(run.pid, SIGINT);
+    kill(extra, SIGCONT);
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 130, "");
+    s_resume_beside(&run);
+    run_wait(&run, 60 * SLOWER);
+    s_ended(&run, 0, "");
+    s_until_started(&run, "extra#", 3);
+    cr_assert_eq(s_each_once(&run), 6);
+    run_done(&run);
+}
+
 Test(resume, refuses_what_is_no_run_and_one_that_lives, .timeout = 100)
 {
     run_t run;
