@@ -4,13 +4,14 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/actor/stage.h"
 #include "runtime/tensor/batch.h"
 #include "tools/display_text.h"
 #include "tools/spy_follow_batch.h"
 #include "tools/spy_follow_words.h"
 #include "tools/spy_views.h"
 
-enum { NAME = 64, TEXT = 48, HEAD_ITEMS = 4, WORDS = 200, WIDEST = 48 };        // columns; numbers
+enum { NAME = 64, TEXT = 48, HEAD_ITEMS = 4, METRICS = 4, WORDS = 200, WIDEST = 48 };        // columns; numbers
 
 // "a → b" in a column that grows with what it has to hold.
 static void
@@ -112,6 +113,43 @@ s_put_batch(verl_buffer_t *line, const verl_trace_record_t *record, bool values)
     return bytes;
 }
 
+// "critic/score/mean 0.5, …" of [[metric, value, weight], …], where a mean is said as its sum and its weight.
+static void
+s_put_metrics(verl_buffer_t *line, const json_t *metrics)
+{
+    const json_t *metric;
+    size_t index;
+    json_array_foreach(metrics, index, metric) {
+        const char *name = json_string_value(json_array_get(metric, 0));
+        double value = json_number_value(json_array_get(metric, 1)), weight = json_number_value(json_array_get(metric, 2));
+        if (index == METRICS || !name)
+            break;
+        verl_display_text_add(line, index ? ", " : ": ");
+        verl_text_shown(line, name, NAME, true);
+        verl_text_format(line, " %.4g", verl_reduce_of(name) == VERL_REDUCE_MEAN ? value / weight : value);
+    }
+    if (json_array_size(metrics) > index)
+        verl_display_text_add(line, ", …");
+}
+
+// What a stage reports when it is done with a batch: ["done", stage, batch, skipped, busy_ns, …, [metrics]].
+static bool
+s_put_done(verl_buffer_t *line, const json_t *words)
+{
+    const char *word = json_string_value(json_array_get(words, 0));
+    const json_t *stage = json_array_get(words, 1), *batch = json_array_get(words, 2), *busy = json_array_get(words, 4);
+    char took[40];
+    if (!word || strcmp(word, "done") != 0 || !json_is_integer(stage) || !json_is_integer(batch) ||
+        !json_is_integer(busy) || !json_is_array(json_array_get(words, 8)))
+        return false;
+    verl_text_format(line, "stage %lld %s batch %lld, busy %s", (long long) json_integer_value(stage),
+                     json_is_true(json_array_get(words, 3)) ? "skips" : "is done with",
+                     (long long) json_integer_value(batch),
+                     verl_spy_seconds((double) json_integer_value(busy) / 1e9, took, sizeof took));
+    s_put_metrics(line, json_array_get(words, 8));
+    return true;
+}
+
 static void
 s_put_words(verl_buffer_t *line, const verl_trace_record_t *record)
 {
@@ -120,7 +158,7 @@ s_put_words(verl_buffer_t *line, const verl_trace_record_t *record)
     json_t *words = verl_spy_words_json(&reader);
     size_t index;
     json_t *item;
-    if (!record->message.body_size || !words) {
+    if (!record->message.body_size || !words || s_put_done(line, words)) {
         json_decref(words);
         return;
     }

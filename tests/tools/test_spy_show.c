@@ -244,6 +244,28 @@ Test(spy_show, says_something_of_whatever_comes)
     verl_buffer_done(&frame);
 }
 
+Test(spy_show, the_end_of_a_batch_is_said_in_words)
+{
+    static const char body[] = "\x99\xa4" "done" "\x03\x04\xc2\xce\x00\x0f\x42\x40\x00\x00\x90\x92"
+                               "\x93\xa6" "a/mean" "\x06\x04" "\x93\xa5" "a/max" "\x06\x04";
+    verl_buffer_t frame = { 0 };
+    verl_reader_t reader;
+    verl_trace_record_t *record = malloc(sizeof *record);
+    verl_message_t header = { .seq = 1, .parts = 1, .body = body, .body_size = sizeof body - 1 };
+    verl_trace_message_t message = { .kind = VERL_TRACE_REPORT, .t = 5, .from = "a#2", .to = "director#1", .stage = "",
+                                     .reader = "", .message = &header, .body = body, .body_size = sizeof body - 1 };
+    char said[500] = "";
+    verl_spy_view_t view = { .out = fmemopen(said, sizeof said, "w") };
+    verl_trace_write_message(&frame, &message);
+    verl_reader_init(&reader, frame.data, frame.size);
+    cr_assert_eq(verl_trace_read_record(&reader, record, NULL), 0);
+    cr_assert_eq(verl_spy_show(&view, record), 0);
+    fclose(view.out);
+    cr_assert(strstr(said, "  stage 3 is done with batch 4, busy 1.0 ms: a/mean 1.5, a/max 6\n"), "%s", said);
+    free(record);
+    verl_buffer_done(&frame);
+}
+
 Test(spy_show, a_column_whose_bytes_are_not_of_its_shape_is_refused)
 {
     verl_buffer_t frame = { 0 };
