@@ -39,7 +39,8 @@ s_help(void)
            "The state of a stage that does not run says what it waits for: no data, no permit (a source), no\n"
            "weights, no worker (another stage of its actor runs), or full: there is no room for what it would\n"
            "give until its readers are done. Queue: batches that came and were not taken. Credit: messages that\n"
-           "its readers would take from it now; 0: it is held up by them.\n"
+           "its readers would take from it now; 0: it is held up by them. What works once more after the last\n"
+           "batch, such as a held-out set, makes one batch more than the run has steps.\n"
            "\n"
            "  --once      print it once\n"
            "  --every S   seconds between two looks (1)\n");

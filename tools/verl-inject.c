@@ -40,7 +40,8 @@ static const char s_options_help[] =
     "  --now          end what is replaced at once: its unfinished batches go to the new one\n"
     "  --timeout S    give up what is not in force after S seconds\n"
     "\n"
-    "VALUE is TOML; a bare word is a string. In a fragment, unset = [\"stage.x\", \"stage.y.key\"] takes away.\n"
+    "VALUE is TOML; a bare word is a string. In a fragment, unset = [\"stage.x\", \"stage.y.key\"] takes away. Paths are\n"
+    "relative to the topology file of the run, in a fragment too.\n"
     "A change belongs to the run once it is asked for: Ctrl-C only stops waiting for it.\n"
     "Exit code: 0 done, 1 failed, 2 usage, 130 interrupted.\n";
 
