@@ -109,4 +109,5 @@ void verl_test_skip(const char *format, ...) __attribute__((noreturn, format(pri
 #define cr_expect_fail(...)                verl_test_failed(false, __FILE__, __LINE__, "no way here", " " __VA_ARGS__)
 
 #define cr_skip_test(...)                  verl_test_skip(" " __VA_ARGS__)
+#define cr_log_info(...)                   ((void) fprintf(stderr, " " __VA_ARGS__), (void) fputc('\n', stderr))
 #endif
