@@ -37,7 +37,7 @@ static const char s_options_help[] =
     "of apply, swap, set and remove:\n"
     "  --plan         only show what would change\n"
     "  --at BATCH     in force from this batch on, which waits until the change is ready\n"
-    "  --now          end what is replaced at once: its unfinished batches go to the new one\n"
+    "  --now          end what is replaced at once: its unfinished batches go to the new one, which is of its kind\n"
     "  --timeout S    give up what is not in force after S seconds\n"
     "\n"
     "VALUE is TOML; a bare word is a string. In a fragment, unset = [\"stage.x\", \"stage.y.key\"] takes away. Paths are\n"

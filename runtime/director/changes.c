@@ -172,15 +172,7 @@ s_objection(const director_t *self, const change_t *change, char *text, size_t s
                  verl_plan_last(plan));
         return text;
     }
-    for (int i = 0; change->now && i < change->difference->actors_count; i++) {
-        const verl_change_item_t *item = &change->difference->actors[i];
-        if (item->fate == VERL_FATE_REPLACED && !verl_restartable(&plan->actors[i])) {
-            snprintf(text, size, "actor %s keeps state that its unfinished batches need: without --now it hands it over",
-                     item->name);
-            return text;
-        }
-    }
-    return NULL;
+    return change->now ? verl_objection_to_now(self, change, text, size) : NULL;
 }
 
 static void

@@ -295,6 +295,10 @@ int  verl_resume_changes(director_t *self, const verl_resume_t *from, verl_error
 void verl_resume_done(verl_resume_t *from);
 bool verl_resume_has(const verl_resume_t *from, const char *actor);     // its state
 
+// takeover.c
+// What speaks against ending at once what a change replaces, in `text`. NULL: nothing.
+const char *verl_objection_to_now(const director_t *self, const change_t *change, char *text, size_t size);
+
 // changes.c
 void verl_change_free(change_t *change);                            // NULL: nothing
 int  verl_change_swaps(change_t *change, const json_t *names);      // -1: no memory, or one is no string

@@ -140,6 +140,29 @@ Test(inject_swap, a_source_and_a_recorder_can_be_swapped_too, .timeout = 600)
     run_done(&run);
 }
 
+// A successor of another kind cannot work the batches of the kind before.
+Test(inject_swap, now_is_refused_where_the_unfinished_batches_are_of_another_kind, .timeout = 600)
+{
+    run_t run;
+    run_start_after(&run,
+                    "cat > mid.lua << 'END'\nneeds = { 'id' }\ngives = { 'payload:text' }\nfunction score(batch)\n"
+                    "  for i = 1, batch.rows do batch.out.payload[i] = 'x' end\nend\nEND\n",
+                    CHAIN(FOREVER, "busy_ms = 1\n", "busy_ms = 1\n", ""), "");
+    s_await(&run);
+    s_until_done(&run, 5);
+    said_t said = s_inject(&run, "--now swap mid kind=lua file=mid.lua");
+    REFUSES(said, 1, "without --now they are finished as they began");
+    said = s_inject(&run, "swap mid kind=lua file=mid.lua");
+    DOES(said, "replaced mid");
+    s_until_done(&run, s_number(&said, "from batch ") + 5);
+    said = s_inject(&run, "--now swap mid");
+    DOES(said, "replaced mid");
+    s_until_done(&run, s_number(&said, "from batch ") + 5);
+    s_interrupt(&run);
+    s_each_once(&run);
+    run_done(&run);
+}
+
 // Who hangs keeps its batches for ever: --now gives them to the new one.
 Test(inject_swap, now_cures_an_actor_that_hangs, .timeout = 600)
 {
