@@ -329,6 +329,8 @@ bool verl_handover_restored(director_t *self, change_t *change);    // … and h
 // An old one has written its state, or could not. step: as it was ordered. Its change may be over.
 void verl_on_handed(director_t *self, party_t *party, int64_t step);
 void verl_on_not_handed(director_t *self, int64_t step, const char *why);
+// A sink whose predecessor, in an older revision, has batches to do: it does not begin yet.
+bool verl_waits_for_predecessor(const director_t *self, const revision_t *revision, const slot_t *slot);
 
 // cut.c
 char *verl_plan_text(const verl_plan_t *plan, size_t *ret_size);    // as resolved; NULL without memory

@@ -4,6 +4,8 @@
 // and the new one reads it there. Until the cut is logged the old one goes on, whatever becomes of that. What is written
 // for a change that was given up meanwhile goes when its writer says that it is done with it, and at the latest when
 // all have ended.
+//
+// What a sink wrote is handed over where it lies: its successor begins when it is over.
 #include "runtime/director/director_impl.h"
 
 bool
@@ -126,4 +128,35 @@ verl_on_not_handed(director_t *self, int64_t step, const char *why)
 {
     if (!verl_changes_failed(self, step - VERL_HANDOVER, why))
         verl_record_drop_handover(self->record, step - VERL_HANDOVER);
+}
+
+// --- what goes over by itself: a file -----------------------------------------------------------------------------
+
+// Is everything done in this place of a revision that another one follows?
+static bool
+s_place_is_over(const revision_t *revision, const slot_t *slot)
+{
+    const verl_plan_t *plan = revision->plan;
+    for (int i = 0; i < plan->stages_count; i++)
+        if (plan->stages[i].actor == slot->actor &&
+            verl_span_previous(&plan->stages[i].span, plan->steps, revision->next->cut) > slot->through[i])
+            return false;
+    return true;
+}
+
+// A sink appends to what its predecessor wrote, so it begins when that one, or who follows it in its revision, is over.
+bool
+verl_waits_for_predecessor(const director_t *self, const revision_t *revision, const slot_t *slot)
+{
+    const verl_kind_t *kind = revision->plan->actors[slot->actor].kind;
+    if (!kind || !kind->keeps_state || !kind->start)
+        return false;
+    for (const revision_t *older = self->revisions; older != revision; older = older->next)
+        for (int i = 0; i < older->slots_count; i++) {
+            const slot_t *other = &older->slots[i];
+            if (!other->ignored && other->party != slot->party &&
+                strcmp(older->plan->actors[other->actor].name, slot->party->name) == 0 && !s_place_is_over(older, other))
+                return true;
+        }
+    return false;
 }

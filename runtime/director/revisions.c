@@ -269,7 +269,7 @@ s_begin(director_t *self, revision_t *revision)
     s_place(self, revision);
     for (int i = 0; starts && i < revision->slots_count; i++) {
         slot_t *slot = &revision->slots[i];
-        if (slot->begun || slot->ignored || slot->party->restore)
+        if (slot->begun || slot->ignored || slot->party->restore || verl_waits_for_predecessor(self, revision, slot))
             continue;
         for (size_t j = 0; j < stages; j++)
             starts[j] = revision->plan->stages[j].actor == slot->actor ? slot->through[j] + 1 : 0;

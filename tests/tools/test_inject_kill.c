@@ -158,3 +158,23 @@ Test(inject_kill, a_recorder_that_is_started_again_amid_revisions_keeps_what_it_
     s_each_once(&run);
     run_done(&run);
 }
+
+// The file goes from recorder to recorder in the order of the batches, whoever of them is killed.
+Test(inject_kill, a_recorder_that_is_replaced_has_the_file_until_its_batches_are_done, .timeout = 600)
+{
+    run_t run;
+    run_start(&run, LONG_CHAIN, "");
+    s_await(&run);
+    for (int i = 0; i < 3; i++) {
+        s_until_done(&run, s_done_batches(&run) + 20);
+        pid_t old = (pid_t) s_actor(&run, "rec", "pid");
+        kill(old, SIGSTOP);
+        said_t said = s_inject(&run, "swap rec");
+        kill(old, SIGKILL);
+        DOES(said, "replaced rec");
+        s_until_done(&run, s_number(&said, "from batch ") + 20);
+    }
+    s_interrupt(&run);
+    s_each_once(&run);
+    run_done(&run);
+}
