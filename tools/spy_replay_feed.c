@@ -73,11 +73,13 @@ s_plan(reading_t *reading, int64_t revision, verl_error_t *error)
     if (world->plan)
         return world->plan;
     world->plan = verl_topology_load_text(world->text, world->size, "topology.toml", NULL, 0, &errors);
-    if (world->plan)
+    if (world->plan) {
         world->plan->revision = revision;
-    else
+        world->plan->save_every = 0;        // no run goes on from what the actor comes to here
+    } else {
         verl_error_set(error, "the recorded topology of revision %" PRId64 " cannot be used here: %s", revision,
                        errors.count ? errors.items[0] : "no reason is known");
+    }
     verl_topology_errors_done(&errors);
     return world->plan;
 }

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/base/clock.h"
+#include "tools/bad.h"
 #include "tools/run.h"
 
 static const char s_topology[] =
@@ -254,6 +255,28 @@ Test(spy_runs, a_recording_is_replayed_into_one_actor, .timeout = 200)
     free(said);
     snprintf(words, sizeof words, "replay %s/file --to nobody", run.folder);
     cr_assert_eq(s_wait(s_spy(&run, "nobody", words)), 1);
+    run_done(&run);
+}
+
+// One that saved its state in the run, at batches that it is fed, saves none here. Whatever its weights generate has one
+// token, as what was recorded.
+Test(spy_runs, a_recording_is_replayed_into_one_actor_that_learns, .timeout = 200)
+{
+    run_t run;
+    char words[200];
+    run_start_after(&run, FILES, RIGHT, "--steps 60 --set run.save_every=2 --set run.keep=1 "
+                    "--set stage.generate.max_new_tokens=1");
+    run_until_steps(&run, 1);
+    snprintf(words, sizeof words, "record %s/file --values --kind data", run.folder);
+    pid_t spy = s_spy(&run, "spy", words);
+    run_wait(&run, 120);
+    cr_assert_eq(s_wait(spy), 0);
+    snprintf(words, sizeof words, "replay %s/file --to policy", run.folder);
+    int code = s_wait(s_spy(&run, "again", words));
+    char *remarks = s_output(&run, "again.err");
+    cr_assert_eq(code, 0, "%s", remarks);
+    cr_assert_gt(s_count(remarks, "messages fed"), 10, "%s", remarks);
+    free(remarks);
     run_done(&run);
 }
 
