@@ -67,6 +67,17 @@ s_read_times(verl_reader_t *reader, times_t *times)
     return 0;
 }
 
+// Where an actor of a revision is, or who follows it there.
+static slot_t *
+s_place(const revision_t *revision, int actor, int64_t replica)
+{
+    for (int i = 0; i < revision->slots_count; i++)
+        if (revision->slots[i].actor == actor && revision->slots[i].replica == replica)
+            return &revision->slots[i];
+    return NULL;
+}
+
+// The last words of one that was replaced say where its successor begins; behind that, the successor does it again.
 static int
 s_on_done(director_t *self, party_t *party, int64_t number, verl_reader_t *reader, verl_error_t *error)
 {
@@ -84,14 +95,18 @@ s_on_done(director_t *self, party_t *party, int64_t number, verl_reader_t *reade
     if (strcmp(plan->actors[plan->stages[stage].actor].name, party->name) != 0)
         return verl_error_set(error, "actor %s reports for stage %s, which is not its own", party->name,
                               plan->stages[stage].name);
+    slot_t *slot = s_place(revision, plan->stages[stage].actor, party->replica);
+    bool followed = slot && slot->party && slot->party != party;
+    if (followed && slot->begun)
+        return 0;
     if (verl_ledger_enter(self->ledger, plan, (int) stage, batch, skipped, busy, handoff, reader, error))
         return -1;
-    slot_t *slot = verl_revision_slot(revision, party);
-    if (slot) {
+    if (slot && slot->party == party) {
         times.batches += slot->times[stage].batches;
         slot->times[stage] = times;
-        slot->through[stage] = batch > slot->through[stage] ? batch : slot->through[stage];
     }
+    if (slot)
+        slot->through[stage] = batch > slot->through[stage] ? batch : slot->through[stage];
     verl_advance(self);
     return 0;
 }
