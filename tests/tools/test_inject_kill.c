@@ -178,3 +178,20 @@ Test(inject_kill, a_recorder_that_is_replaced_has_the_file_until_its_batches_are
     s_each_once(&run);
     run_done(&run);
 }
+
+// What the old one reports while the new one is seated, the new one does not do again, and loses nothing of it.
+Test(inject_kill, a_recorder_that_is_replaced_at_once_loses_no_batch, .timeout = 600)
+{
+    run_t run;
+    run_start(&run, LONG_CHAIN, "");
+    s_await(&run);
+    s_until_done(&run, 20);
+    for (int i = 0; i < 30; i++) {
+        said_t said = s_inject(&run, "--now swap rec");
+        DOES(said, "replaced rec");
+        s_until_done(&run, s_number(&said, "from batch ") + 2);
+    }
+    s_interrupt(&run);
+    s_each_once(&run);
+    run_done(&run);
+}
