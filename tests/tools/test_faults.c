@@ -415,7 +415,7 @@ s_change_outlives(const char *arguments)
 
 Test(faults, do_not_lose_a_change_that_was_in_force, .timeout = 280)
 {
-    s_change_outlives("--set run.save_every=10 --set run.keep=1 --set run.max_in_flight=8");
+    s_change_outlives("--set run.save_every=20 --set run.keep=1 --set run.max_in_flight=8");
 }
 
 Test(faults, do_not_lose_a_change_of_a_run_without_checkpoints, .timeout = 280)
