@@ -6,11 +6,6 @@
 #include <unistd.h>
 #include "tools/run.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
 
 // Files of the run's folder: the model m and the records d.jsonl.
 #define MODEL_FILES "cp -r " VERL_SOURCE_DIR "/topologies/models/addition-1m m; "

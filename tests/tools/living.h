@@ -15,13 +15,6 @@
 #include "runtime/control/client.h"
 #include "tools/run.h"
 
-#define SLOWER (SANITIZED ? 5 : 1)          // limits of time are so much longer under a sanitizer
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
-
 typedef struct said {
     int  code;                              // exit code; 128 + signal where it was killed
     char text[8000];                        // both outputs
@@ -173,7 +166,7 @@ static inline void
 s_interrupt(run_t *run)
 {
     kill(run->pid, SIGINT);
-    run_wait(run, 60 * SLOWER);
+    run_wait(run, 60);
     cr_assert_eq(run->code, 130, "exit %d: %s", run->code, run->said);
 }
 

@@ -84,7 +84,7 @@ run_wait(run_t *run, double seconds)
 {
     char path[128];
     int status = 0;
-    int64_t limit = verl_now() + (int64_t) (seconds * 1e9);
+    int64_t limit = verl_now() + (int64_t) (seconds * SLOWER * 1e9);
     pid_t ended;
     while ((ended = waitpid(run->pid, &status, WNOHANG)) == 0 && verl_now() < limit)
         usleep(2000);
@@ -94,7 +94,7 @@ run_wait(run_t *run, double seconds)
     if (ended == 0) {
         kill(run->pid, SIGKILL);
         waitpid(run->pid, &status, 0);
-        cr_assert_fail("the run did not end within %.0f s; it said: %s", seconds, run->said);
+        cr_assert_fail("the run did not end within %.0f s; it said: %s", seconds * SLOWER, run->said);
     }
     run->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -5,6 +5,13 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+#define SLOWER (SANITIZED ? 5 : 1)          // limits of time are so much longer under a sanitizer
+
 typedef struct run {
     char   folder[64];                      // removed by run_done
     char   mark[96];                        // in the environment of all its processes
@@ -18,7 +25,7 @@ typedef struct run {
 void run_start(run_t *run, const char *topology, const char *arguments);
 // The same after `setup`, shell commands that run in FOLDER (files for the topology, ulimit, export; "": none).
 void run_start_after(run_t *run, const char *setup, const char *topology, const char *arguments);
-// Waits until it ends, at most `seconds`; then it is killed and the test fails.
+// Waits until it ends, at most `seconds` times SLOWER; then it is killed and the test fails.
 void run_wait(run_t *run, double seconds);
 // Both.
 void run_whole(run_t *run, const char *topology, const char *arguments);

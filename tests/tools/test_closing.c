@@ -47,7 +47,7 @@ Test(closing, a_run_that_went_back_tells_of_all_its_lives, .timeout = 100)
     s_await(&run);
     run_until_steps(&run, 8);
     cr_assert_eq(kill((pid_t) s_actor(&run, "count", "pid"), SIGKILL), 0);
-    run_wait(&run, 30 * SLOWER);
+    run_wait(&run, 30);
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     cr_expect(run_said(&run, "40 steps done"), "%s", run.said);
     cr_expect(run_said(&run, " 1 batch was skipped"), "%s", run.said);

@@ -97,7 +97,7 @@ s_ends(const victim_t *victim)
         char label[64];
         run_start_after(&run, MODEL DATA, STOPS, "--steps 100000");
         double struck = s_strike(&run, victim->actor, s_faults[i].signal, label, sizeof label);
-        run_wait(&run, 20 * SLOWER);
+        run_wait(&run, 20);
         cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
         s_check_named(&run, label, s_faults[i].cause, victim->waiters, struck, s_faults[i].limit);
         run_done(&run);
@@ -111,7 +111,7 @@ typedef struct left {                       // what a run leaves
 static left_t
 s_left(run_t *run)
 {
-    run_wait(run, 90 * SLOWER);
+    run_wait(run, 90);
     cr_assert_eq(run->code, 0, "exit %d: %s", run->code, run->said);
     return (left_t) { run_timeless_metrics(run), run_file(run, "out.jsonl") };
 }
@@ -243,7 +243,7 @@ Test(faults, while_an_actor_prepares_are_named_and_end_the_run)
     run_t run;
     run_start_after(&run, MODEL DATA, ALL_KINDS("", "load_ms = 3000\n"), "");
     double struck = s_strike_loading(&run);
-    run_wait(&run, 20 * SLOWER);
+    run_wait(&run, 20);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     s_check_named(&run, "`side#6`", s_faults[0].cause, s_synthetic.waiters, struck, 1);
     run_done(&run);
@@ -254,7 +254,7 @@ Test(faults, while_an_actor_prepares_do_not_end_a_run_that_restarts)
     run_t run;
     run_start_after(&run, MODEL DATA, ALL_KINDS("on_failure = \"restart\"\n", "load_ms = 3000\n"), "--steps 5");
     double struck = s_strike_loading(&run);
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     cr_assert(s_logged(&run, "`side#6` was killed by signal 9", "restarting it") - struck < 1 * SLOWER);
     char *metrics = run_file(&run, "metrics.jsonl");
@@ -285,7 +285,7 @@ Test(faults, of_a_command_that_exits_at_once_are_named_with_their_code)
                     "[stage.a]\nkind = \"synthetic\"\n"
                     "[stage.b]\nkind = \"command\"\ncommand = [\"./b.sh\"]\ndepends_on = [\"a\"]\n"
                     "[stage.c]\nkind = \"synthetic\"\ndepends_on = [\"b\"]\nas = { payload = \"c\" }\n", "");
-    run_wait(&run, 20 * SLOWER);
+    run_wait(&run, 20);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_assert(run_said(&run, "actor `b#3` ended with exit code 3 (waiting for it: c)"), "%s", run.said);
     cr_assert(run_said(&run, "no such thing"), "%s", run.said);
@@ -302,7 +302,7 @@ Test(faults, of_a_handler_that_never_returns_are_named_with_its_batch)
     run_start_after(&run, MODEL DATA, ALL_KINDS("", HANGS), "");
     run_until_steps(&run, 4);
     double from = s_clock();
-    run_wait(&run, 20 * SLOWER);
+    run_wait(&run, 20);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_assert(run_said(&run, "stage `side` of `side#6` has worked on batch 4 for more than 1 s (timeout)"), "%s",
               run.said);
@@ -316,7 +316,7 @@ Test(faults, of_a_handler_that_never_returns_end_a_run_that_restarts_after_five_
 {
     run_t run;
     run_start_after(&run, MODEL DATA, ALL_KINDS("on_failure = \"restart\"\n", "hang_at = 4\ntimeout = 0.3\n"), "");
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_assert(run_said(&run, "has worked on batch 4 for more than"), "%s", run.said);
     cr_assert(run_said(&run, "no more restarts"), "%s", run.said);
@@ -403,7 +403,7 @@ s_change_outlives(const char *arguments)
     DOES(said, "is in force");
     s_end_life(&run, 1, 30);
     s_end_life(&run, 2, 12);
-    run_wait(&run, 90 * SLOWER);
+    run_wait(&run, 90);
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     cr_assert_eq(s_lives(&run, &cuts), 3);
     cr_assert_eq(cuts, 1, "the last life made %d changes", cuts);
@@ -450,7 +450,7 @@ Test(faults, of_an_actor_that_a_change_brings_again_do_not_end_the_run, .timeout
     s_end_life(&run, 1, 30);
     s_until_two(&run, "side");
     cr_assert_eq(kill((pid_t) s_actor(&run, "side", "pid"), SIGKILL), 0);
-    run_wait(&run, 90 * SLOWER);
+    run_wait(&run, 90);
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     cr_assert_eq(s_lives(&run, &cuts), 3);
     cr_assert_eq(cuts, 1, "the last life made %d changes", cuts);

@@ -80,7 +80,7 @@ Test(inject_learn, a_critic_comes_and_goes_and_nobody_else_is_restarted, .timeou
     DOES(said, "from batch 14 on: removed values");
     for (int i = 0; i < 5; i++)
         cr_assert_eq(s_actor(&run, others[i], "incarnation"), before[i], "%s is another", others[i]);
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     char *metrics = run_file(&run, "metrics.jsonl");
     cr_assert_eq(s_steps_with(metrics, "\"timing_s/values\"", &first), 6);
@@ -121,7 +121,7 @@ s_handover(role_t role, int delay, outcome_t undisturbed)
         kill(pid, SIGKILL);
     s_end(&run, "asked", inject, 60);
     if (role != DIRECTOR) {
-        run_wait(&run, 60 * SLOWER);
+        run_wait(&run, 60);
         s_ended(&run, 0, "");
     }
     s_same(undisturbed, s_outcome(&run));

@@ -54,7 +54,7 @@ s_does(const run_t *run, const char *words, const char *answer)
 static outcome_t
 s_end_with(run_t *run, versions_t versions)
 {
-    run_wait(run, 60 * SLOWER);
+    run_wait(run, 60);
     s_ended(run, 0, "");
     s_lines(run, "out.jsonl", s_see_version, &versions);
     cr_assert_eq(versions.seen, 8 * STEPS);

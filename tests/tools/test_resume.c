@@ -22,7 +22,7 @@ s_undisturbed(const char *arguments, char **ret_metrics, char **ret_recorded)
 {
     run_t run;
     run_start_after(&run, FILES, LEARNS, arguments);
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     *ret_metrics = run_timeless_metrics(&run);
     *ret_recorded = run_file(&run, "out.jsonl");
@@ -120,7 +120,7 @@ Test(resume, a_change_is_made_again_at_its_batch, .timeout = 300)
         if (i == 1)
             s_resume(&run);
         else
-            run_wait(&run, 60 * SLOWER);
+            run_wait(&run, 60);
         metrics[i] = run_timeless_metrics(&run);
         recorded[i] = run_file(&run, "out.jsonl");
         run_done(&run);
@@ -128,6 +128,10 @@ Test(resume, a_change_is_made_again_at_its_batch, .timeout = 300)
     cr_assert_eq(run_lines(metrics[0]), 12);
     cr_assert_str_eq(metrics[0], metrics[1]);
     cr_assert_str_eq(recorded[0], recorded[1]);
+    for (int i = 0; i < 2; i++) {
+        free(metrics[i]);
+        free(recorded[i]);
+    }
 }
 
 typedef struct started {
@@ -187,16 +191,16 @@ Test(resume, may_be_interrupted_before_the_changes_are_made_again, .timeout = 10
            "added extra");
     s_does(&run, "--at 3 set mid.busy_ms=1", "from batch 3 on");
     kill(run.pid, SIGKILL);
-    run_wait(&run, 20 * SLOWER);
+    run_wait(&run, 20);
     s_resume_beside(&run);
     pid_t extra = s_until_started(&run, "extra#", 2);
     kill(extra, SIGSTOP);
     kill(run.pid, SIGINT);
     kill(extra, SIGCONT);
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 130, "");
     s_resume_beside(&run);
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     s_until_started(&run, "extra#", 3);
     cr_assert_eq(s_each_once(&run), 6);
@@ -277,7 +281,7 @@ Test(restart, a_lost_policy_takes_the_run_back_to_its_checkpoint, .timeout = 300
     s_until_checkpoint(&run, 4);
     run_until_steps(&run, 6);
     s_kill(&run, "policy");
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     s_is_the_same(&run, metrics, recorded);
     run_done(&run);
@@ -296,7 +300,7 @@ Test(restart, actors_without_state_get_successors, .timeout = 300)
         s_kill(&run, victims[i]);
         cr_assert_eq(s_actor(&run, "policy", "incarnation"), policy, "another actor was touched");
     }
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     s_is_the_same(&run, metrics, recorded);
     run_done(&run);
@@ -344,7 +348,7 @@ s_ends_without(run_t *run, const char *more)
     s_await(run);
     s_until_done(run, 5);
     s_shell(run, "mkdir run/checkpoints/step-200.tmp && touch run/checkpoints/step-200.tmp/lost");
-    run_wait(run, 60 * SLOWER);
+    run_wait(run, 60);
     s_ended(run, 0, "");
     s_shell(run, "grep -q 'saved the checkpoint step-200.: the run goes on without it' run/run.log");
     cr_assert_eq(s_each_once(run), 200);
@@ -391,7 +395,7 @@ Test(revisions, a_repeated_paradigm_switch_is_bit_identical, .timeout = 300)
         s_await(&run);
         s_does(&run, "set stage.generate.staleness=1 --at 4", "from batch 4 on");
         s_does(&run, "set stage.generate.staleness=0 --at 8", "from batch 8 on");
-        run_wait(&run, 60 * SLOWER);
+        run_wait(&run, 60);
         s_ended(&run, 0, "");
         metrics[i] = run_timeless_metrics(&run);
         run_done(&run);
@@ -410,7 +414,7 @@ Test(revisions, a_swapped_policy_goes_on_with_its_optimizer, .timeout = 300)
     run_start_after(&run, FILES, LEARNS, "");
     s_await(&run);
     s_does(&run, "swap policy --at 6", "from batch 6 on");
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     s_ended(&run, 0, "");
     s_is_the_same(&run, metrics, recorded);
     run_done(&run);

@@ -376,7 +376,7 @@ Test(soak, a_run_to_which_anything_happens_goes_on_and_learns, .timeout = 7200)
         s_check_lives(self);
     }
     kill(self->run.pid, SIGINT);
-    run_wait(&self->run, 90 * SLOWER);
+    run_wait(&self->run, 90);
     cr_assert_eq(self->run.code, 130, "seed %ld: exit %d: %s", seed, self->run.code, self->run.said);
     s_check_learned(self);
     snprintf(path, sizeof path, "%s/run", self->run.folder);

@@ -7,7 +7,7 @@ Test(watchdog, a_handler_that_ends_in_time_is_not_given_up_for_what_was_known_of
 {
     run_t run;
     run_start(&run, CHAIN("steps = 16\n", "", "busy_ms = 2300\njitter_ms = 400\nreplicas = 4\ntimeout = 3\n", ""), "");
-    run_wait(&run, 60 * SLOWER);
+    run_wait(&run, 60);
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     run_done(&run);
 }
@@ -17,7 +17,7 @@ Test(watchdog, a_handler_that_hangs_is_given_up_within_its_timeout_and_a_quarter
 {
     run_t run;
     run_start(&run, CHAIN("steps = 16\n", "", "hang_at = 3\ntimeout = 1\n", ""), "");
-    run_wait(&run, 20 * SLOWER);
+    run_wait(&run, 20);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_expect(run_said(&run, "stage `mid` of `mid#"), "%s", run.said);
     cr_expect(run_said(&run, "batch 3 for more than 1 s (timeout)"), "%s", run.said);
@@ -43,7 +43,7 @@ Test(watchdog, a_process_that_is_stopped_in_a_handler_is_given_up_though_its_mai
         usleep(10000);
     }
     cr_assert_eq(kill((pid_t) s_actor(&run, "mid", "pid"), SIGSTOP), 0);
-    run_wait(&run, 30 * SLOWER);
+    run_wait(&run, 30);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_expect(run_said(&run, "(timeout)"), "%s", run.said);
     run_done(&run);
