@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include "tools/run.h"
 
-
 // Files of the run's folder: the model m and the records d.jsonl.
 #define MODEL_FILES "cp -r " VERL_SOURCE_DIR "/topologies/models/addition-1m m; "
 #define RECORD      "{\"prompt\": \"1+2=\", \"answer\": \"3\"}\\n"
