@@ -69,16 +69,4 @@ s_undisturbed(void)
     s_start(&run);
     return s_end_of(&run);
 }
-
-// Ends verl-run as kill -9 does, then resumes it in the same folder, to its end.
-static inline void
-s_resume(run_t *run)
-{
-    char command[400];
-    kill(run->pid, SIGKILL);
-    run_wait(run, 20);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run->folder,
-             VERL_BINARY_DIR);
-    cr_assert_eq(system(command), 0, "the run cannot be resumed");
-}
 #endif

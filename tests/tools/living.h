@@ -161,6 +161,44 @@ s_until_done(const run_t *run, json_int_t batches)
     }
 }
 
+// Does what it is told, and says so.
+static inline void
+s_does(const run_t *run, const char *words, const char *answer)
+{
+    said_t said = s_inject(run, "%s", words);
+    DOES(said, answer);
+}
+
+static inline void
+s_until_checkpoint(const run_t *run, int step)
+{
+    char path[128];
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
+    snprintf(path, sizeof path, "%s/run/checkpoints/step-%d/manifest.json", run->folder, step);
+    while (access(path, F_OK) != 0) {
+        cr_assert(verl_now() < limit, "there is no checkpoint of step %d", step);
+        usleep(1000);
+    }
+}
+
+// Ends verl-run as kill -9 does, and resumes it.
+static inline void
+s_kill_and_resume(run_t *run)
+{
+    kill(run->pid, SIGKILL);
+    run_wait(run, 20);
+    run_resume(run);
+}
+
+// The same, to its end.
+static inline void
+s_resume(run_t *run)
+{
+    s_kill_and_resume(run);
+    run_wait(run, 60);
+    cr_assert_eq(run->code, 0, "the run cannot be resumed: %s", run->said);
+}
+
 // Ends the run as Ctrl-C does, and waits for it.
 static inline void
 s_interrupt(run_t *run)

@@ -44,6 +44,25 @@ s_read(const char *path)
     return text;
 }
 
+static void
+s_shell(run_t *run, const char *command)
+{
+    run->seconds = (double) verl_now() / 1e9;
+    run->pid = fork();
+    if (run->pid == 0) {
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);   // a test that fails leaves no run behind
+        putenv(run->mark);
+        int nothing = open("/dev/null", O_RDONLY);
+        dup2(nothing, 0);
+        execl("/bin/sh", "sh", "-c", command, NULL);
+        _exit(127);
+    }
+}
+
 void
 run_start(run_t *run, const char *topology, const char *arguments)
 {
@@ -63,20 +82,18 @@ run_start_after(run_t *run, const char *setup, const char *topology, const char 
                           ">%s/said 2>&1", run->folder, setup, VERL_BINARY_DIR, run->folder, arguments, run->folder,
                           run->folder);
     cr_assert(length < (int) sizeof command, "the command is too long");
-    run->seconds = (double) verl_now() / 1e9;
-    run->pid = fork();
-    if (run->pid == 0) {
-        sigset_t none;
-        sigemptyset(&none);
-        sigprocmask(SIG_SETMASK, &none, NULL);
-        setpgid(0, 0);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);   // a test that fails leaves no run behind
-        putenv(run->mark);
-        int nothing = open("/dev/null", O_RDONLY);
-        dup2(nothing, 0);
-        execl("/bin/sh", "sh", "-c", command, NULL);
-        _exit(127);
-    }
+    s_shell(run, command);
+}
+
+void
+run_resume(run_t *run)
+{
+    char command[400];
+    free(run->said);
+    run->said = NULL;
+    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >said 2>&1", run->folder,
+             VERL_BINARY_DIR);
+    s_shell(run, command);
 }
 
 void

@@ -27,8 +27,10 @@ void run_start(run_t *run, const char *topology, const char *arguments);
 void run_start_after(run_t *run, const char *setup, const char *topology, const char *arguments);
 // Waits until it ends, at most `seconds` times SLOWER; then it is killed and the test fails.
 void run_wait(run_t *run, double seconds);
-// Both.
+// Both, the start and the wait.
 void run_whole(run_t *run, const char *topology, const char *arguments);
+// Goes on, by `verl-run --resume`, with a run that was waited for: it is the run from now on.
+void run_resume(run_t *run);
 // Waits until metrics.jsonl has that many lines, at most 10 s.
 void run_until_steps(const run_t *run, int steps);
 // Checks that nothing of the run is left, and removes its folder.

@@ -172,7 +172,7 @@ Test(inject_fails, where_the_state_comes_late_and_the_next_change_works, .timeou
 Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeout = 200)
 {
     run_t run;
-    char path[200], command[400];
+    char path[200];
     run_start_after(&run, COUNTS, COUNTED("steps = 1200\n", ""), "");
     s_await(&run);
     verl_client_t *client = s_hold(&run, 1000);
@@ -185,9 +185,9 @@ Test(inject_fails, and_what_a_killed_run_was_handing_over_does_not_stay, .timeou
     close(pipe);
     verl_client_close(&client);
     s_end(&run, "asked", inject, 30);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run.folder,
-             VERL_BINARY_DIR);
-    cr_assert_eq(system(command), 0, "the run cannot be resumed");
+    run_resume(&run);
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "the run cannot be resumed: %s", run.said);
     cr_assert(access(s_at(&run, "handover-2", path), F_OK) != 0, "%s is left", path);
     cr_assert_eq(s_lines(&run, "out.jsonl", s_see_count, NULL), 1200);
     run_done(&run);

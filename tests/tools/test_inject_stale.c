@@ -44,13 +44,6 @@ s_start_stale(run_t *run, const char *setup, const char *arguments)
     s_await(run);
 }
 
-static void
-s_does(const run_t *run, const char *words, const char *answer)
-{
-    said_t said = s_inject(run, "%s", words);
-    DOES(said, answer);
-}
-
 static outcome_t
 s_end_with(run_t *run, versions_t versions)
 {
@@ -125,34 +118,12 @@ Test(inject_stale, updates_of_every_other_batch_keep_their_numbers, .timeout = 3
     s_thinned(STALE "--set stage.update.every=2");
 }
 
-static void
-s_until_checkpoint(const run_t *run, int step)
-{
-    char path[128];
-    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
-    snprintf(path, sizeof path, "%s/run/checkpoints/step-%d/manifest.json", run->folder, step);
-    while (access(path, F_OK) != 0) {
-        cr_assert(verl_now() < limit, "there is no checkpoint of step %d", step);
-        usleep(1000);
-    }
-}
-
 // Ends verl-run as kill -9 does, behind the checkpoint of a step, and resumes it beside.
 static void
 s_go_on(run_t *run, int step)
 {
-    char command[400];
     s_until_checkpoint(run, step);
-    kill(run->pid, SIGKILL);
-    run_wait(run, 20);
-    free(run->said);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >said 2>&1", run->folder,
-             VERL_BINARY_DIR);
-    run->pid = fork();
-    if (run->pid == 0) {
-        execl("/bin/sh", "sh", "-c", command, NULL);
-        _exit(127);
-    }
+    s_kill_and_resume(run);
 }
 
 Test(inject_stale, versions_of_before_a_cut_are_saved_where_the_run_is_resumed_at_it, .timeout = 300)

@@ -43,42 +43,11 @@ s_is_the_same(run_t *run, char *metrics, char *recorded)
 }
 
 static void
-s_until_checkpoint(const run_t *run, int step)
-{
-    char path[128];
-    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
-    snprintf(path, sizeof path, "%s/run/checkpoints/step-%d/manifest.json", run->folder, step);
-    while (access(path, F_OK) != 0) {
-        cr_assert(verl_now() < limit, "there is no checkpoint of step %d", step);
-        usleep(1000);
-    }
-}
-
-static void
 s_kill(const run_t *run, const char *actor)
 {
     pid_t pid = (pid_t) s_actor(run, actor, "pid");
     cr_assert(pid > 0, "there is no %s", actor);
     kill(pid, SIGKILL);
-}
-
-static void
-s_does(const run_t *run, const char *words, const char *answer)
-{
-    said_t said = s_inject(run, "%s", words);
-    DOES(said, answer);
-}
-
-// Ends verl-run as kill -9 does, then resumes it in the same folder, to its end.
-static void
-s_resume(run_t *run)
-{
-    char command[400];
-    kill(run->pid, SIGKILL);
-    run_wait(run, 20);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >resumed 2>&1", run->folder,
-             VERL_BINARY_DIR);
-    cr_assert_eq(system(command), 0);
 }
 
 Test(resume, a_killed_run_goes_on_as_if_it_had_not_been, .timeout = 300)
@@ -167,20 +136,6 @@ s_until_started(const run_t *run, const char *actor, int count)
     return started.pid;
 }
 
-static void
-s_resume_beside(run_t *run)
-{
-    char command[400];
-    free(run->said);
-    snprintf(command, sizeof command, "cd %s && exec %s/bin/verl-run --quiet --resume run >said 2>&1", run->folder,
-             VERL_BINARY_DIR);
-    run->pid = fork();
-    if (run->pid == 0) {
-        execl("/bin/sh", "sh", "-c", command, NULL);
-        _exit(127);
-    }
-}
-
 // While a batch is under way, what the first change adds is held up; the second one would be checked in the drain.
 Test(resume, may_be_interrupted_before_the_changes_are_made_again, .timeout = 100)
 {
@@ -190,16 +145,14 @@ Test(resume, may_be_interrupted_before_the_changes_are_made_again, .timeout = 10
     s_does(&run, "--at 2 apply - <<'END'\n[stage.extra]\nkind = \"synthetic\"\ndepends_on = [\"mid\"]\nEND",
            "added extra");
     s_does(&run, "--at 3 set mid.busy_ms=1", "from batch 3 on");
-    kill(run.pid, SIGKILL);
-    run_wait(&run, 20);
-    s_resume_beside(&run);
+    s_kill_and_resume(&run);
     pid_t extra = s_until_started(&run, "extra#", 2);
     kill(extra, SIGSTOP);
     kill(run.pid, SIGINT);
     kill(extra, SIGCONT);
     run_wait(&run, 60);
     s_ended(&run, 130, "");
-    s_resume_beside(&run);
+    run_resume(&run);
     run_wait(&run, 60);
     s_ended(&run, 0, "");
     s_until_started(&run, "extra#", 3);
