@@ -4,10 +4,10 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,35 +58,64 @@ s_environment(void)
     return all;
 }
 
+typedef struct start {
+    char **words, **environment;
+    int    out, err, report;                // report: takes the errno of a program that cannot be run
+    pid_t  parent;
+} start_t;
+
+// In the child: nothing that is unsafe after a fork of a program with threads. It dies with whoever asks.
+static void __attribute__((noreturn))
+s_become(const start_t *start)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setsid();
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (getppid() == start->parent && nothing >= 0 && dup2(nothing, 0) >= 0 && dup2(start->out, 1) >= 0 &&
+        dup2(start->err, 2) >= 0)
+        execvpe(start->words[0], start->words, start->environment);
+    int reason = errno;
+    ssize_t written = write(start->report, &reason, sizeof reason);
+    _exit(written > 0 ? 127 : 126);
+}
+
+// Returns an errno.
+static int
+s_fork(start_t *start, pid_t *ret_pid)
+{
+    int report[2], reason = 0;
+    if (pipe2(report, O_CLOEXEC))
+        return errno;
+    start->report = report[1];
+    start->parent = getpid();
+    *ret_pid = fork();
+    if (*ret_pid == 0)
+        s_become(start);
+    int failed = *ret_pid < 0 ? errno : 0;
+    close(report[1]);
+    if (!failed && read(report[0], &reason, sizeof reason) > 0) {
+        failed = reason;
+        waitpid(*ret_pid, NULL, 0);
+    }
+    close(report[0]);
+    return failed;
+}
+
 static int
 s_spawn(const verl_strings_t *command, int out, int err, pid_t *ret_pid)
 {
-    char **environment = s_environment(), **words = calloc((size_t) command->count + 1, sizeof *words);
-    if (!environment || !words) {
-        free(environment);
-        free(words);
-        return ENOMEM;
-    }
-    for (int i = 0; i < command->count; i++)
-        words[i] = (char *) (uintptr_t) command->items[i];
-    posix_spawn_file_actions_t actions;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out, 1);
-    posix_spawn_file_actions_adddup2(&actions, err, 2);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
-    int failed = posix_spawnp(ret_pid, words[0], &actions, &attributes, words, environment);
-    posix_spawn_file_actions_destroy(&actions);
-    posix_spawnattr_destroy(&attributes);
-    free(environment);
-    free(words);
+    start_t start = { .words = calloc((size_t) command->count + 1, sizeof *start.words),
+                      .environment = s_environment(), .out = out, .err = err };
+    for (int i = 0; i < command->count && start.words; i++)
+        start.words[i] = (char *) (uintptr_t) command->items[i];
+    int failed = start.words && start.environment ? s_fork(&start, ret_pid) : ENOMEM;
+    free(start.words);
+    free(start.environment);
     return failed;
 }
 
@@ -229,10 +258,11 @@ s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, 
 }
 
 int
-verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size)
+verl_command_ask(const verl_strings_t *command, json_t **ret, bool *ret_killed, char *error, size_t size)
 {
     talk_t talk = { .status = 0 };
     *ret = NULL;
+    *ret_killed = false;
     if (command->count < 1 || !command->items[0][0])
         return snprintf(error, size, "a command is empty: a program and its arguments would be right"), -1;
     if (s_start(command, &talk, error, size))
@@ -242,6 +272,7 @@ verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_
     if (talk.late || talk.too_long)
         waitpid(talk.pid, &talk.status, 0);
     int failed = s_parse(&talk, command, ret, error, size);
+    *ret_killed = !talk.late && !talk.too_long && WIFSIGNALED(talk.status);
     if (talk.out.fd >= 0)
         close(talk.out.fd);
     if (talk.err.fd >= 0)

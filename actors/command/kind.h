@@ -19,11 +19,12 @@ typedef struct verl_command_work {          // options of a stage
 extern const verl_option_t verl_command_options[], verl_command_work_options[];
 
 // ask.c: runs the program with VERL_DESCRIBE=1 and reads the JSON object that it prints; the caller owns *ret. Waits
-// for at most 10 s; whatever of it runs then is killed. -1 with one sentence.
-int verl_command_ask(const verl_strings_t *command, json_t **ret, char *error, size_t size);
+// for at most 10 s; whatever of it runs then is killed, and it dies with the calling thread. -1 with one sentence.
+// *ret_killed: a signal ended it, and another time it may not.
+int verl_command_ask(const verl_strings_t *command, json_t **ret, bool *ret_killed, char *error, size_t size);
 
 // said.c: the same, without asking again what was asked already while the files that the command names stay as they
-// are; one that failed is asked again after 5 s. Any thread.
+// are; one that failed is asked again after 5 s, one that a signal ended at once. Any thread.
 int verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, size_t size);
 
 // What the program says about a stage of this name: borrowed from `said`; NULL and a sentence where it has none.

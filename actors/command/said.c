@@ -106,8 +106,11 @@ verl_command_describe(const verl_strings_t *command, json_t **ret, char *error, 
         free(key);
         return found;
     }
-    int failed = verl_command_ask(command, ret, error, size);
-    if (key)
+    bool killed;
+    int failed = verl_command_ask(command, ret, &killed, error, size);
+    if (key && !killed)
         s_keep(key, *ret, error);
+    else
+        free(key);
     return failed;
 }

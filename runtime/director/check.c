@@ -1,13 +1,19 @@
 // check.c: see check.h. Until `over` is set all is the thread's; then the director's.
 #include "runtime/director/director_impl.h"
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#define DROP_MS 20                          // between looks at what a check that nobody wants still asks
 
 struct verl_check {
     pthread_t              thread;
+    atomic_int             tid;             // 0: it has not begun yet
     atomic_bool            over;
     int                    over_fd;         // an eventfd, written once
     char                  *text, *path;     // of the topology
@@ -22,6 +28,7 @@ s_thread(void *argument)
 {
     verl_check_t *self = argument;
     pthread_setname_np(pthread_self(), "verl check");
+    atomic_store(&self->tid, (int) syscall(SYS_gettid));
     self->plan = verl_topology_load_change(self->text, self->size, self->path, self->fragment, strlen(self->fragment),
                                            self->fragment_path, &self->errors);
     atomic_store(&self->over, true);
@@ -98,11 +105,31 @@ verl_check_end(verl_check_t **check_p, verl_topology_errors_t *ret_errors)
     return plan;
 }
 
+// What is asked is a child of the thread; one that hangs would be waited for. Where the system does not tell children,
+// it is.
+static void
+s_end_children(const verl_check_t *self)
+{
+    char path[64];
+    int child;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", atomic_load(&self->tid));
+    FILE *file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1)
+        kill(child, SIGKILL);
+    if (file)
+        fclose(file);
+}
+
 void
 verl_check_drop(verl_check_t **check_p)
 {
     if (!*check_p)
         return;
+    struct pollfd over = { .fd = (*check_p)->over_fd, .events = POLLIN };
+    while (!verl_check_over(*check_p)) {
+        s_end_children(*check_p);
+        poll(&over, 1, DROP_MS);
+    }
     verl_topology_errors_t errors;
     verl_plan_t *plan = verl_check_end(check_p, &errors);
     verl_plan_destroy(&plan);

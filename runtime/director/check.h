@@ -15,6 +15,7 @@ verl_check_t *verl_check_begin(const verl_plan_t *plan, const char *fragment, co
 bool          verl_check_over(const verl_check_t *check);
 // Ends it: waits until it is over. The plan, the caller's; NULL with every mistake.
 verl_plan_t  *verl_check_end(verl_check_t **check_p, verl_topology_errors_t *ret_errors);
-// The same where nobody wants to know; NULL: nothing.
+// The same where nobody wants to know: programs that are being asked are killed, so that it does not wait for them.
+// NULL: nothing.
 void          verl_check_drop(verl_check_t **check_p);
 #endif

@@ -91,6 +91,32 @@ Test(inject_check, the_batch_that_a_change_is_for_waits_for_its_check, .timeout 
     run_done(&run);
 }
 
+// What verl-run ends with while a program is asked that never answers; nothing of it is left.
+static void
+s_end_by(int signal, int code)
+{
+    run_t run;
+    run_start(&run, SLOW, "");
+    s_await(&run);
+    s_write(&run);
+    pid_t pid = s_begin_change(&run, "apply change.toml");
+    kill(run.pid, signal);
+    run_wait(&run, 8);                      // less than the program may take
+    cr_assert_eq(run.code, code, "exit %d: %s", run.code, run.said);
+    cr_expect_neq(s_end(&run, "changed", pid, 30).code, 0);
+    run_done(&run);
+}
+
+Test(inject_check, a_run_that_is_interrupted_does_not_wait_for_a_program_that_hangs, .timeout = 100)
+{
+    s_end_by(SIGINT, 130);
+}
+
+Test(inject_check, a_program_that_is_asked_dies_with_the_run, .timeout = 100)
+{
+    s_end_by(SIGKILL, 128 + SIGKILL);
+}
+
 Test(inject_check, a_run_that_ends_while_a_change_is_checked_refuses_it_and_leaves_nothing, .timeout = 100)
 {
     run_t run;

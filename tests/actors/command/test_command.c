@@ -20,8 +20,10 @@ s_ask(const char *script, char *error, size_t size)
 {
     const char *words[] = { "sh", "-c", script };
     json_t *said = NULL;
-    int failed = verl_command_ask(&(verl_strings_t) { .count = 3, .items = words }, &said, error, size);
+    bool killed;
+    int failed = verl_command_ask(&(verl_strings_t) { .count = 3, .items = words }, &said, &killed, error, size);
     cr_assert_eq(failed, said ? 0 : -1);
+    cr_assert_eq(killed, strstr(script, "kill -9") != NULL, "%s", script);
     cr_assert(said || error[0]);
     return said;
 }
@@ -67,7 +69,9 @@ Test(command, a_program_that_is_not_there_is_refused)
     const char *words[] = { "no-such-program-anywhere" };
     char error[1000] = "";
     json_t *said = NULL;
-    cr_assert_eq(verl_command_ask(&(verl_strings_t) { .count = 1, .items = words }, &said, error, sizeof error), -1);
+    bool killed;
+    int failed = verl_command_ask(&(verl_strings_t) { .count = 1, .items = words }, &said, &killed, error, sizeof error);
+    cr_assert_eq(failed, -1);
     cr_assert(strstr(error, "cannot be started"), "%s", error);
 }
 
