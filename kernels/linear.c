@@ -5,8 +5,7 @@
 // number of rows change a bit of any element.
 #include "kernels/linear_private.h"
 
-// Columns of an area; rows that are so few that W itself is the cost; parts of W for each thread, where it is one row.
-enum { S_COLUMNS = 24 * VERL_TILE_OUTS, S_FEW = 24, S_PARTS = 4 };
+enum { S_COLUMNS = 24 * VERL_TILE_OUTS, S_FEW = 24 };   // of an area; rows that are so few that W itself is the cost
 
 typedef struct {
     int64_t mc, nc, down, across;
@@ -17,13 +16,6 @@ static s_cut_t
 s_cut(const verl_product_t *g, int threads)
 {
     s_cut_t cut = { .mc = VERL_AREA_ROWS, .nc = g->m <= S_FEW ? VERL_TILE_OUTS : S_COLUMNS };
-    if (g->m == 1 && g->b_transposed) {     // a few parts for each thread, which are read in long streams
-        int64_t parts = S_PARTS * threads;
-        cut.nc = ((g->n + parts - 1) / parts + 15) / 16 * 16;
-        cut.down = 1;
-        cut.across = (g->n + cut.nc - 1) / cut.nc;
-        return cut;
-    }
     for (;;) {
         cut.down = (g->m + cut.mc - 1) / cut.mc;
         cut.across = (g->n + cut.nc - 1) / cut.nc;
@@ -60,7 +52,7 @@ s_gemm(const verl_product_t *g, int threads)
             s_task(g, &cut, task);
         return;
     }
-    #pragma omp parallel for num_threads(threads) schedule(dynamic)
+    #pragma omp parallel for num_threads(threads) schedule(static)
     for (int64_t task = 0; task < tasks; task++)
         s_task(g, &cut, task);
 }

@@ -245,13 +245,13 @@ s_area(const verl_product_t *g, const verl_product_area_t *area, float *packed_a
 
 // --- One row: the same sums without a panel, so that W streams through the registers ---
 
-// The next 8 (f32) or 16 (bf16) of the sum, for eight outputs whose rows of W are `apart` from each other.
+// The next 8 (f32) or 16 (bf16) of the sum, for eight outputs.
 VERL_INLINE void
-s_row_step(const float *x, const verl_weight_t *w, bool bf16, int64_t at, int64_t apart, verl_v8 *sum)
+s_row_step(const float *x, const verl_weight_t *w, bool bf16, int64_t at, verl_v8 *sum)
 {
     verl_v8 row[8];
     for (int i = 0; i < 8; i++)
-        row[i] = bf16 ? verl_v8_load_pairs(w->bf16 + at + i * apart) : verl_v8_load(w->f32 + at + i * apart);
+        row[i] = bf16 ? verl_v8_load_pairs(w->bf16 + at + i * w->stride) : verl_v8_load(w->f32 + at + i * w->stride);
     verl_v8_transpose(row);
     for (int i = 0; i < 8; i++) {
         if (!bf16) {
@@ -264,50 +264,52 @@ s_row_step(const float *x, const verl_weight_t *w, bool bf16, int64_t at, int64_
 }
 
 VERL_INLINE void
-s_row_one(const float *x, const verl_weight_t *w, int64_t at, int64_t apart, verl_v8 *sum)
+s_row_one(const float *x, const verl_weight_t *w, int64_t at, verl_v8 *sum)
 {
     verl_v8 column;
     for (int i = 0; i < 8; i++)
-        column[i] = s_load_one(w, at + i * apart);
+        column[i] = s_load_one(w, at + i * w->stride);
     *sum = verl_v8_fma(*x - (verl_v8){ 0 }, column, *sum);
 }
 
-// Two outputs from each of eight places that are `apart` from each other, from column on. Two groups of eight hide each
-// other's latency.
+// Groups of eight outputs, from column on; two at once hide each other's latency.
 VERL_INLINE void
-s_row_outs(const verl_product_t *g, bool bf16, int64_t column, int64_t apart)
+s_row_groups(const verl_product_t *g, bool bf16, int groups, int64_t column)
 {
     verl_v8 total[2] = { 0 };
-    int64_t first = column * g->b.stride, step = apart * g->b.stride, block = bf16 ? 16 : 8;
+    int64_t first = column * g->b.stride, step = 8 * g->b.stride, next = first + groups * step;
+    const char *ahead = bf16 ? (const char *) (g->b.bf16 + next) : (const char *) (g->b.f32 + next);
     for (int64_t d0 = 0; d0 < g->depth || d0 == 0; d0 += VERL_DEPTH) {
         int64_t end = g->depth - d0 < VERL_DEPTH ? g->depth : d0 + VERL_DEPTH, d = d0;
         verl_v8 sum[2] = { 0 };
+        int64_t block = bf16 ? 16 : 8;
         for (; d + block <= end; d += block)
-            for (int i = 0; i < 2; i++)
-                s_row_step(g->a + d, &g->b, bf16, first + i * g->b.stride + d, step, &sum[i]);
+            for (int i = 0; i < groups; i++, ahead += 256) {
+                if (bf16)                   // f32 fills the memory's bandwidth without
+                    verl_fetch_ahead(ahead);
+                s_row_step(g->a + d, &g->b, bf16, first + i * step + d, &sum[i]);
+            }
         for (; d < end; d++)
-            for (int i = 0; i < 2; i++)
-                s_row_one(g->a + d, &g->b, first + i * g->b.stride + d, step, &sum[i]);
-        for (int i = 0; i < 2; i++)
-            total[i] = verl_product_add_block(g, column + i, apart, d0, total[i], sum[i]);
+            for (int i = 0; i < groups; i++)
+                s_row_one(g->a + d, &g->b, first + i * step + d, &sum[i]);
+        for (int i = 0; i < groups; i++)
+            total[i] = verl_product_add_block(g, column + 8 * i, d0, total[i], sum[i]);
     }
-    for (int i = 0; i < 2; i++)
-        verl_v8_scatter(g->c + column + i, apart, total[i]);
+    for (int i = 0; i < groups; i++)
+        memcpy(g->c + column + 8 * i, &total[i], sizeof total[i]);
 }
 
 static void
 s_row_area(const verl_product_t *g, const verl_product_area_t *area)
 {
-    int64_t apart = verl_product_apart(area), end = area->column + apart;
-    for (int64_t column = area->column; column < end; column += 2)
+    int64_t column = area->column, end = area->column + area->columns;
+    for (; column + 16 <= end; column += 16)
         if (g->b.f32)
-            s_row_outs(g, false, column, apart);
+            s_row_groups(g, false, 2, column);
         else
-            s_row_outs(g, true, column, apart);
-    verl_product_area_t rest = *area;
-    rest.column += 8 * apart;
-    rest.columns -= 8 * apart;
-    if (rest.columns > 0)
+            s_row_groups(g, true, 2, column);
+    verl_product_area_t rest = { .row = area->row, .rows = 1, .column = column, .columns = end - column };
+    if (column < end)
         s_area(g, &rest, NULL);
 }
 

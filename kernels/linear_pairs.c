@@ -242,61 +242,59 @@ s_area(const verl_product_t *p, const verl_product_area_t *area)
 // --- One row: the same sums without a panel, so that W streams through the registers ---
 
 VERL_INLINE void
-s_row_step(const uint32_t *x, const verl_weight_t *w, int64_t at, int64_t apart, verl_v8 *sum)
+s_row_step(const uint32_t *x, const verl_weight_t *w, int64_t at, verl_v8 *sum)
 {
     verl_v8 row[8];
     for (int i = 0; i < 8; i++)
-        row[i] = verl_v8_load_pairs(w->bf16 + at + i * apart);
+        row[i] = verl_v8_load_pairs(w->bf16 + at + i * w->stride);
     verl_v8_transpose(row);
     for (int i = 0; i < 8; i++)
         *sum = s_dot8(x[i] - (verl_u8){ 0 }, (verl_u8) row[i], *sum);
 }
 
 VERL_INLINE void
-s_row_pair(uint32_t x, const verl_weight_t *w, int64_t at, int64_t apart, bool both, verl_v8 *sum)
+s_row_pair(uint32_t x, const verl_weight_t *w, int64_t at, bool both, verl_v8 *sum)
 {
     verl_u8 column;
     for (int i = 0; i < 8; i++)
-        column[i] = w->bf16[at + i * apart] | (both ? (uint32_t) w->bf16[at + i * apart + 1] << 16 : 0);
+        column[i] = w->bf16[at + i * w->stride] | (both ? (uint32_t) w->bf16[at + i * w->stride + 1] << 16 : 0);
     *sum = s_dot8(x - (verl_u8){ 0 }, column, *sum);
 }
 
-// Two outputs from each of eight places that are `apart` from each other, from column on.
+// Sixteen outputs from column on.
 static void
-s_row_outs(const verl_product_t *p, int64_t column, int64_t apart)
+s_row_outs(const verl_product_t *p, int64_t column)
 {
     verl_v8 total[2] = { 0 };
     uint32_t x[S_ROW];
     const verl_product_area_t row = { .rows = 1 };
-    int64_t first = column * p->b.stride, step = apart * p->b.stride;
+    int64_t first = column * p->b.stride, step = 8 * p->b.stride;
+    const char *ahead = (const char *) (p->b.bf16 + first + 2 * step);
     for (int64_t d0 = 0; d0 < p->depth || d0 == 0; d0 += VERL_DEPTH) {
         int64_t depth = p->depth - d0 < VERL_DEPTH ? p->depth - d0 : VERL_DEPTH, d = 0;
         verl_v8 sum[2] = { 0 };
         s_pack_a_rows(p, &row, d0, depth, x);
         for (; d + 16 <= depth; d += 16)
-            for (int i = 0; i < 2; i++)
-                s_row_step(x + d / 2, &p->b, first + i * p->b.stride + d0 + d, step, &sum[i]);
+            for (int i = 0; i < 2; i++, ahead += 256) {
+                verl_fetch_ahead(ahead);
+                s_row_step(x + d / 2, &p->b, first + i * step + d0 + d, &sum[i]);
+            }
         for (; d < depth; d += 2)
             for (int i = 0; i < 2; i++)
-                s_row_pair(x[d / 2], &p->b, first + i * p->b.stride + d0 + d, step, d + 1 < depth, &sum[i]);
+                s_row_pair(x[d / 2], &p->b, first + i * step + d0 + d, d + 1 < depth, &sum[i]);
         for (int i = 0; i < 2; i++)
-            total[i] = verl_product_add_block(p, column + i, apart, d0, total[i], sum[i]);
+            total[i] = verl_product_add_block(p, column + 8 * i, d0, total[i], sum[i]);
     }
-    for (int i = 0; i < 2; i++)
-        verl_v8_scatter(p->c + column + i, apart, total[i]);
+    memcpy(p->c + column, total, sizeof total);
 }
 
 void
 verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area)
 {
     verl_product_area_t rest = *area;
-    if (p->m == 1 && p->b_transposed) {
-        int64_t apart = verl_product_apart(area);
-        for (int64_t column = area->column; column < area->column + apart; column += 2)
-            s_row_outs(p, column, apart);
-        rest.column += 8 * apart;
-        rest.columns -= 8 * apart;
-    }
+    if (p->m == 1 && p->b_transposed)
+        for (; rest.columns >= 16; rest.column += 16, rest.columns -= 16)
+            s_row_outs(p, rest.column);
     if (rest.columns > 0)
         s_area(p, &rest);
 }

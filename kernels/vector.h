@@ -146,23 +146,6 @@ verl_v8_store(float *to, verl_v8 v)
 }
 
 // Sixteen bf16 as eight pairs, each pair in the place of one float.
-// Eight floats that lie `apart` from each other.
-VERL_INLINE verl_v8
-verl_v8_gather(const float *from, int64_t apart)
-{
-    verl_v8 v;
-    for (int i = 0; i < 8; i++)
-        v[i] = from[i * apart];
-    return v;
-}
-
-VERL_INLINE void
-verl_v8_scatter(float *to, int64_t apart, verl_v8 v)
-{
-    for (int i = 0; i < 8; i++)
-        to[i * apart] = v[i];
-}
-
 VERL_INLINE verl_v8
 verl_v8_load_pairs(const uint16_t *from)
 {
