@@ -1,20 +1,40 @@
 // linear.c: y = x W^T, dx = dy W and dW += dy^T x as one matrix product, cut into areas that threads share out.
 //
-// C[m, n] = A B over blocks of VERL_DEPTH in the summed dimension; within a block each element is one chain in order,
-// and blocks are added in order. Areas of C are independent tasks. So neither threads, nor the size of areas, nor the
-// number of rows change a bit of any element.
+// C[m, n] = A B over blocks of VERL_DEPTH in the summed dimension. Within a block each element of dx and dW is one
+// chain in order, and of y VERL_CHAINS chains, added in order; so are blocks. Areas of C are independent tasks. So
+// neither threads, nor the size of areas, nor the number of rows change a bit of any element.
 #include "kernels/linear_private.h"
 
-enum { S_COLUMNS = 24 * VERL_TILE_OUTS, S_FEW = 24 };   // of an area; rows that are so few that W itself is the cost
+enum {
+    S_COLUMNS = 24 * VERL_TILE_OUTS,        // of an area
+    S_FEW = 24,                             // rows that are so few that packing W is the cost
+    S_STREAMED = 3                          // so few that reading W is
+};
 
 typedef struct {
     int64_t mc, nc, down, across;
 } s_cut_t;
 
+static bool
+s_streams(const verl_product_t *g)
+{
+    return g->b_transposed && g->m <= S_STREAMED;
+}
+
+// Two areas a thread, each as wide as can be.
+static s_cut_t
+s_cut_streams(const verl_product_t *g, int threads)
+{
+    int64_t areas = threads <= 1 ? 1 : 2 * threads, nc = (g->n + 8 * areas - 1) / (8 * areas) * 8;
+    return (s_cut_t){ .mc = g->m, .nc = nc, .down = 1, .across = (g->n + nc - 1) / nc };
+}
+
 // Areas shrink until each thread has some; a few rows take one panel at a time, so that W is read as it lies.
 static s_cut_t
 s_cut(const verl_product_t *g, int threads)
 {
+    if (s_streams(g))
+        return s_cut_streams(g, threads);
     s_cut_t cut = { .mc = VERL_AREA_ROWS, .nc = g->m <= S_FEW ? VERL_TILE_OUTS : S_COLUMNS };
     for (;;) {
         cut.down = (g->m + cut.mc - 1) / cut.mc;
@@ -36,7 +56,15 @@ s_task(const verl_product_t *g, const s_cut_t *cut, int64_t task)
     int64_t row = task % cut->down * cut->mc, column = task / cut->down * cut->nc;
     verl_product_area_t area = { .row = row, .rows = g->m - row < cut->mc ? g->m - row : cut->mc,
                       .column = column, .columns = g->n - column < cut->nc ? g->n - column : cut->nc };
-    (g->pairs ? verl_product_area_pairs : verl_product_area_f32)(g, &area);
+    if (s_streams(g)) {
+        verl_product_area_t streamed = area;
+        streamed.columns -= streamed.columns % 8;
+        verl_product_area_row(g, &streamed);
+        area.column += streamed.columns;
+        area.columns -= streamed.columns;
+    }
+    if (area.columns > 0)
+        (g->pairs ? verl_product_area_pairs : verl_product_area_f32)(g, &area);
 }
 
 static void

@@ -6,12 +6,13 @@ enum { S_GROUP = 4, S_ROW = VERL_DEPTH + 16 };  // panels packed at once; floats
 
 // --- The register tile ---
 
+// One of `chains` chains of sums: each chains-th term from the first on.
 VERL_INLINE void
-s_micro(int64_t depth, const float *a, int64_t row_step, int64_t depth_step, const float *b, int rows,
-        verl_vf (*sum)[2])
+s_chain(int64_t depth, int64_t first, int64_t chains, const float *a, int64_t row_step, int64_t depth_step,
+        const float *b, int rows, verl_vf (*sum)[2])
 {
     #pragma GCC unroll 4
-    for (int64_t d = 0; d < depth; d++) {
+    for (int64_t d = first; d < depth; d += chains) {
         verl_vf b0 = verl_vf_load(b + d * VERL_TILE_OUTS), b1 = verl_vf_load(b + d * VERL_TILE_OUTS + VERL_LANES);
         #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
@@ -23,14 +24,29 @@ s_micro(int64_t depth, const float *a, int64_t row_step, int64_t depth_step, con
 }
 
 VERL_INLINE void
-s_tile(int64_t depth, const float *a, int64_t row_step, int64_t depth_step, const float *b, int rows, float *c,
-       int64_t ldc, const float *bias, int64_t columns, bool add)
+s_sum(int64_t depth, int64_t chains, const float *a, int64_t row_step, int64_t depth_step, const float *b, int rows,
+      verl_vf (*sum)[2])
+{
+    s_chain(depth, 0, chains, a, row_step, depth_step, b, rows, sum);
+    for (int64_t first = 1; first < chains; first++) {
+        verl_vf chain[VERL_TILE_ROWS][2] = { 0 };
+        s_chain(depth, first, chains, a, row_step, depth_step, b, rows, chain);
+        #pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+            for (int h = 0; h < 2; h++)
+                sum[r][h] += chain[r][h];
+    }
+}
+
+VERL_INLINE void
+s_tile(int64_t depth, int64_t chains, const float *a, int64_t row_step, int64_t depth_step, const float *b, int rows,
+       float *c, int64_t ldc, const float *bias, int64_t columns, bool add)
 {
     verl_vf sum[VERL_TILE_ROWS][2] = { 0 };
     #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
         __builtin_prefetch(c + r * ldc, 1);
-    s_micro(depth, a, row_step, depth_step, b, rows, sum);
+    s_sum(depth, chains, a, row_step, depth_step, b, rows, sum);
     if (columns >= VERL_TILE_OUTS && !bias) {
         #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
@@ -167,17 +183,18 @@ typedef struct {
 } s_panel_t;
 
 VERL_INLINE void
-s_panel(const s_panel_t *p, int64_t row_step, int64_t depth_step)
+s_panel(const s_panel_t *p, int64_t chains, int64_t row_step, int64_t depth_step)
 {
     const verl_product_out_t *out = &p->out;
     const float *a = p->a;
     float *c = out->c;
     int64_t left = out->rows;
     for (; left >= VERL_TILE_ROWS; left -= VERL_TILE_ROWS, a += p->panel_step, c += VERL_TILE_ROWS * out->ldc)
-        s_tile(p->depth, a, row_step, depth_step, p->b, VERL_TILE_ROWS, c, out->ldc, out->bias, out->columns, out->add);
+        s_tile(p->depth, chains, a, row_step, depth_step, p->b, VERL_TILE_ROWS, c, out->ldc, out->bias, out->columns,
+               out->add);
 #define S_REST(n)                                                                                            \
     for (; left >= n; left -= n, a += n * row_step, c += n * out->ldc)                                        \
-        s_tile(p->depth, a, row_step, depth_step, p->b, n, c, out->ldc, out->bias, out->columns, out->add)
+        s_tile(p->depth, chains, a, row_step, depth_step, p->b, n, c, out->ldc, out->bias, out->columns, out->add)
 #if VERL_LANES == 16
     S_REST(6);
 #endif
@@ -217,12 +234,14 @@ s_group(const verl_product_t *g, const verl_product_area_t *area, int64_t d0, in
                         .panel_step = rows->panel_step,
                         .b = packed_b + j * depth,
                         .out = verl_product_out(g, area, d0, column + j, columns - j) };
-        if (rows->row_step == 1 && rows->depth_step == VERL_TILE_ROWS)
-            s_panel(&p, 1, VERL_TILE_ROWS);
-        else if (rows->row_step == S_ROW)
-            s_panel(&p, S_ROW, 1);
+        if (g->b_transposed && rows->row_step == S_ROW)
+            s_panel(&p, VERL_CHAINS, S_ROW, 1);
+        else if (g->b_transposed)
+            s_panel(&p, VERL_CHAINS, rows->row_step, 1);
+        else if (rows->row_step == 1 && rows->depth_step == VERL_TILE_ROWS)
+            s_panel(&p, 1, 1, VERL_TILE_ROWS);
         else
-            s_panel(&p, rows->row_step, 1);
+            s_panel(&p, 1, rows->row_step, 1);
     }
 }
 
@@ -243,76 +262,6 @@ s_area(const verl_product_t *g, const verl_product_area_t *area, float *packed_a
     }
 }
 
-// --- One row: the same sums without a panel, so that W streams through the registers ---
-
-// The next 8 (f32) or 16 (bf16) of the sum, for eight outputs.
-VERL_INLINE void
-s_row_step(const float *x, const verl_weight_t *w, bool bf16, int64_t at, verl_v8 *sum)
-{
-    verl_v8 row[8];
-    for (int i = 0; i < 8; i++)
-        row[i] = bf16 ? verl_v8_load_pairs(w->bf16 + at + i * w->stride) : verl_v8_load(w->f32 + at + i * w->stride);
-    verl_v8_transpose(row);
-    for (int i = 0; i < 8; i++) {
-        if (!bf16) {
-            *sum = verl_v8_fma(x[i] - (verl_v8){ 0 }, row[i], *sum);
-            continue;
-        }
-        *sum = verl_v8_fma(x[2 * i] - (verl_v8){ 0 }, verl_v8_first_of_pairs(row[i]), *sum);
-        *sum = verl_v8_fma(x[2 * i + 1] - (verl_v8){ 0 }, verl_v8_second_of_pairs(row[i]), *sum);
-    }
-}
-
-VERL_INLINE void
-s_row_one(const float *x, const verl_weight_t *w, int64_t at, verl_v8 *sum)
-{
-    verl_v8 column;
-    for (int i = 0; i < 8; i++)
-        column[i] = s_load_one(w, at + i * w->stride);
-    *sum = verl_v8_fma(*x - (verl_v8){ 0 }, column, *sum);
-}
-
-// Groups of eight outputs, from column on; two at once hide each other's latency.
-VERL_INLINE void
-s_row_groups(const verl_product_t *g, bool bf16, int groups, int64_t column)
-{
-    verl_v8 total[2] = { 0 };
-    int64_t first = column * g->b.stride, step = 8 * g->b.stride, next = first + groups * step;
-    const char *ahead = bf16 ? (const char *) (g->b.bf16 + next) : (const char *) (g->b.f32 + next);
-    for (int64_t d0 = 0; d0 < g->depth || d0 == 0; d0 += VERL_DEPTH) {
-        int64_t end = g->depth - d0 < VERL_DEPTH ? g->depth : d0 + VERL_DEPTH, d = d0;
-        verl_v8 sum[2] = { 0 };
-        int64_t block = bf16 ? 16 : 8;
-        for (; d + block <= end; d += block)
-            for (int i = 0; i < groups; i++, ahead += 256) {
-                if (bf16)                   // f32 fills the memory's bandwidth without
-                    verl_fetch_ahead(ahead);
-                s_row_step(g->a + d, &g->b, bf16, first + i * step + d, &sum[i]);
-            }
-        for (; d < end; d++)
-            for (int i = 0; i < groups; i++)
-                s_row_one(g->a + d, &g->b, first + i * step + d, &sum[i]);
-        for (int i = 0; i < groups; i++)
-            total[i] = verl_product_add_block(g, column + 8 * i, d0, total[i], sum[i]);
-    }
-    for (int i = 0; i < groups; i++)
-        memcpy(g->c + column + 8 * i, &total[i], sizeof total[i]);
-}
-
-static void
-s_row_area(const verl_product_t *g, const verl_product_area_t *area)
-{
-    int64_t column = area->column, end = area->column + area->columns;
-    for (; column + 16 <= end; column += 16)
-        if (g->b.f32)
-            s_row_groups(g, false, 2, column);
-        else
-            s_row_groups(g, true, 2, column);
-    verl_product_area_t rest = { .row = area->row, .rows = 1, .column = column, .columns = end - column };
-    if (column < end)
-        s_area(g, &rest, NULL);
-}
-
 static void
 s_packed_area(const verl_product_t *g, const verl_product_area_t *area)
 {
@@ -323,9 +272,7 @@ s_packed_area(const verl_product_t *g, const verl_product_area_t *area)
 void
 verl_product_area_f32(const verl_product_t *g, const verl_product_area_t *area)
 {
-    if (g->m == 1 && g->b_transposed)
-        s_row_area(g, area);
-    else if (g->depth_step == 1 && (area->rows <= VERL_TILE_ROWS || area->columns < 4 * VERL_TILE_OUTS))
+    if (g->depth_step == 1 && (area->rows <= VERL_TILE_ROWS || area->columns < 4 * VERL_TILE_OUTS))
         s_area(g, area, NULL);
     else
         s_packed_area(g, area);

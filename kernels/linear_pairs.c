@@ -22,34 +22,15 @@ s_dot(verl_vu a, verl_vu b, verl_vf sum)
 #endif
 }
 
-VERL_INLINE verl_v8
-s_dot8(verl_u8 a, verl_u8 b, verl_v8 sum)
-{
-#if defined(__AVX512BF16__) && defined(__AVX512VL__)
-    return (verl_v8) _mm256_dpbf16_ps((__m256) sum, (__m256bh) a, (__m256bh) b);
-#else
-    sum = verl_v8_fma((verl_v8) (a & 0xffff0000u), (verl_v8) (b & 0xffff0000u), sum);
-    return verl_v8_fma((verl_v8) (a << 16), (verl_v8) (b << 16), sum);
-#endif
-}
-
-VERL_INLINE uint32_t
-s_bits(const float *from)
-{
-    uint32_t bits;
-    memcpy(&bits, from, sizeof bits);
-    return bits;
-}
-
 // --- The register tile ---
 
+// One of `chains` chains of sums: each chains-th pair from the first on.
 VERL_INLINE void
-s_tile(int64_t pairs, const uint32_t *a, int64_t row_step, int64_t pair_step, const uint32_t *b, int rows, float *c,
-       int64_t ldc, const float *bias, int64_t columns, bool add)
+s_chain(int64_t pairs, int64_t first, int64_t chains, const uint32_t *a, int64_t row_step, int64_t pair_step,
+        const uint32_t *b, int rows, verl_vf (*sum)[2])
 {
-    verl_vf sum[S_ROWS][2] = { 0 };
     #pragma GCC unroll 4
-    for (int64_t d = 0; d < pairs; d++) {
+    for (int64_t d = first; d < pairs; d += chains) {
         verl_vu b0, b1;
         memcpy(&b0, b + d * VERL_TILE_OUTS, sizeof b0);
         memcpy(&b1, b + d * VERL_TILE_OUTS + VERL_LANES, sizeof b1);
@@ -60,6 +41,29 @@ s_tile(int64_t pairs, const uint32_t *a, int64_t row_step, int64_t pair_step, co
             sum[r][1] = s_dot(av, b1, sum[r][1]);
         }
     }
+}
+
+VERL_INLINE void
+s_sum(int64_t pairs, int64_t chains, const uint32_t *a, int64_t row_step, int64_t pair_step, const uint32_t *b,
+      int rows, verl_vf (*sum)[2])
+{
+    s_chain(pairs, 0, chains, a, row_step, pair_step, b, rows, sum);
+    for (int64_t first = 1; first < chains; first++) {
+        verl_vf chain[S_ROWS][2] = { 0 };
+        s_chain(pairs, first, chains, a, row_step, pair_step, b, rows, chain);
+        #pragma GCC unroll 16
+        for (int r = 0; r < rows; r++)
+            for (int h = 0; h < 2; h++)
+                sum[r][h] += chain[r][h];
+    }
+}
+
+VERL_INLINE void
+s_tile(int64_t pairs, int64_t chains, const uint32_t *a, int64_t row_step, int64_t pair_step, const uint32_t *b,
+       int rows, float *c, int64_t ldc, const float *bias, int64_t columns, bool add)
+{
+    verl_vf sum[S_ROWS][2] = { 0 };
+    s_sum(pairs, chains, a, row_step, pair_step, b, rows, sum);
     #pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
         verl_product_store(c + r * ldc, sum[r][0], bias, columns, add);
@@ -74,13 +78,8 @@ s_tile(int64_t pairs, const uint32_t *a, int64_t row_step, int64_t pair_step, co
 static void
 s_pack_a_rows(const verl_product_t *p, const verl_product_area_t *area, int64_t d0, int64_t depth, uint32_t *to)
 {
-    for (int64_t i = 0; i < area->rows; i++) {
-        const float *from = p->a + (area->row + i) * p->row_step + d0;
-        for (int64_t d = 0; d + 2 <= depth; d += 2)
-            to[i * S_ROW + d / 2] = s_bits(from + d) >> 16 | (s_bits(from + d + 1) & 0xffff0000u);
-        if (depth % 2)
-            to[i * S_ROW + depth / 2] = s_bits(from + depth - 1) >> 16;
-    }
+    for (int64_t i = 0; i < area->rows; i++)
+        verl_pairs_pack(p->a + (area->row + i) * p->row_step + d0, depth, to + i * S_ROW);
 }
 
 // Pair d of `rows` neighbouring rows of an A that lies column by column.
@@ -88,7 +87,7 @@ VERL_INLINE void
 s_pack_a_pair(const float *first, const float *second, int64_t rows, uint32_t *to)
 {
     for (int64_t i = 0; i < rows; i++)
-        to[i] = s_bits(first + i) >> 16 | (second ? s_bits(second + i) & 0xffff0000u : 0);
+        to[i] = verl_bits(first + i) >> 16 | (second ? verl_bits(second + i) & 0xffff0000u : 0);
 }
 
 // The rows of such an A as panels of S_ROWS, pair by pair; eight pairs at a time, for the cache's sake.
@@ -113,7 +112,7 @@ s_pack_a_columns(const verl_product_t *p, const verl_product_area_t *area, int64
 VERL_INLINE uint32_t
 s_load_one(const verl_weight_t *w, int64_t at)
 {
-    return w->f32 ? s_bits(w->f32 + at) >> 16 : w->bf16[at];
+    return w->f32 ? verl_bits(w->f32 + at) >> 16 : w->bf16[at];
 }
 
 // VERL_LANES weights as the low halves of their places.
@@ -191,18 +190,18 @@ typedef struct {
 } s_panel_t;
 
 VERL_INLINE void
-s_panel(const s_panel_t *p, int64_t row_step, int64_t pair_step)
+s_panel(const s_panel_t *p, int64_t chains, int64_t row_step, int64_t pair_step)
 {
     const verl_product_out_t *out = &p->out;
     const uint32_t *a = p->a;
     float *c = out->c;
     int64_t left = out->rows;
     for (; left >= S_ROWS; left -= S_ROWS, a += p->panel_step, c += S_ROWS * out->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, S_ROWS, c, out->ldc, out->bias, out->columns, out->add);
+        s_tile(p->pairs, chains, a, row_step, pair_step, p->b, S_ROWS, c, out->ldc, out->bias, out->columns, out->add);
     for (; left >= 4; left -= 4, a += 4 * row_step, c += 4 * out->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, 4, c, out->ldc, out->bias, out->columns, out->add);
+        s_tile(p->pairs, chains, a, row_step, pair_step, p->b, 4, c, out->ldc, out->bias, out->columns, out->add);
     for (; left >= 1; left--, a += row_step, c += out->ldc)
-        s_tile(p->pairs, a, row_step, pair_step, p->b, 1, c, out->ldc, out->bias, out->columns, out->add);
+        s_tile(p->pairs, chains, a, row_step, pair_step, p->b, 1, c, out->ldc, out->bias, out->columns, out->add);
 }
 
 static void
@@ -212,18 +211,18 @@ s_group(const verl_product_t *p, const verl_product_area_t *area, int64_t d0, in
     for (int64_t j = 0; j < columns; j += VERL_TILE_OUTS) {
         s_panel_t panel = { .pairs = pairs, .a = a, .b = b + j * pairs,
                             .out = verl_product_out(p, area, d0, column + j, columns - j) };
-        if (p->depth_step == 1) {
-            panel.panel_step = S_ROWS * S_ROW;
-            s_panel(&panel, S_ROW, 1);
-        } else {
-            panel.panel_step = S_ROWS * pairs;
-            s_panel(&panel, 1, S_ROWS);
-        }
+        panel.panel_step = S_ROWS * (p->depth_step == 1 ? S_ROW : pairs);
+        if (p->b_transposed)
+            s_panel(&panel, VERL_CHAINS, S_ROW, 1);
+        else if (p->depth_step == 1)
+            s_panel(&panel, 1, S_ROW, 1);
+        else
+            s_panel(&panel, 1, 1, S_ROWS);
     }
 }
 
-static void
-s_area(const verl_product_t *p, const verl_product_area_t *area)
+void
+verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area)
 {
     uint32_t packed_a[S_ROW * VERL_AREA_ROWS] __attribute__((aligned(64)));
     uint32_t packed_b[S_PAIRS * VERL_TILE_OUTS * S_GROUP] __attribute__((aligned(64)));
@@ -237,64 +236,4 @@ s_area(const verl_product_t *p, const verl_product_area_t *area)
             s_group(p, area, d0, (depth + 1) / 2, packed_a, packed_b, area->column + j, columns);
         }
     }
-}
-
-// --- One row: the same sums without a panel, so that W streams through the registers ---
-
-VERL_INLINE void
-s_row_step(const uint32_t *x, const verl_weight_t *w, int64_t at, verl_v8 *sum)
-{
-    verl_v8 row[8];
-    for (int i = 0; i < 8; i++)
-        row[i] = verl_v8_load_pairs(w->bf16 + at + i * w->stride);
-    verl_v8_transpose(row);
-    for (int i = 0; i < 8; i++)
-        *sum = s_dot8(x[i] - (verl_u8){ 0 }, (verl_u8) row[i], *sum);
-}
-
-VERL_INLINE void
-s_row_pair(uint32_t x, const verl_weight_t *w, int64_t at, bool both, verl_v8 *sum)
-{
-    verl_u8 column;
-    for (int i = 0; i < 8; i++)
-        column[i] = w->bf16[at + i * w->stride] | (both ? (uint32_t) w->bf16[at + i * w->stride + 1] << 16 : 0);
-    *sum = s_dot8(x - (verl_u8){ 0 }, column, *sum);
-}
-
-// Sixteen outputs from column on.
-static void
-s_row_outs(const verl_product_t *p, int64_t column)
-{
-    verl_v8 total[2] = { 0 };
-    uint32_t x[S_ROW];
-    const verl_product_area_t row = { .rows = 1 };
-    int64_t first = column * p->b.stride, step = 8 * p->b.stride;
-    const char *ahead = (const char *) (p->b.bf16 + first + 2 * step);
-    for (int64_t d0 = 0; d0 < p->depth || d0 == 0; d0 += VERL_DEPTH) {
-        int64_t depth = p->depth - d0 < VERL_DEPTH ? p->depth - d0 : VERL_DEPTH, d = 0;
-        verl_v8 sum[2] = { 0 };
-        s_pack_a_rows(p, &row, d0, depth, x);
-        for (; d + 16 <= depth; d += 16)
-            for (int i = 0; i < 2; i++, ahead += 256) {
-                verl_fetch_ahead(ahead);
-                s_row_step(x + d / 2, &p->b, first + i * step + d0 + d, &sum[i]);
-            }
-        for (; d < depth; d += 2)
-            for (int i = 0; i < 2; i++)
-                s_row_pair(x[d / 2], &p->b, first + i * step + d0 + d, d + 1 < depth, &sum[i]);
-        for (int i = 0; i < 2; i++)
-            total[i] = verl_product_add_block(p, column + 8 * i, d0, total[i], sum[i]);
-    }
-    memcpy(p->c + column, total, sizeof total);
-}
-
-void
-verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area)
-{
-    verl_product_area_t rest = *area;
-    if (p->m == 1 && p->b_transposed)
-        for (; rest.columns >= 16; rest.column += 16, rest.columns -= 16)
-            s_row_outs(p, rest.column);
-    if (rest.columns > 0)
-        s_area(p, &rest);
 }

@@ -21,6 +21,11 @@ enum { VERL_TILE_ROWS = 6 };                // 12 of 16
 #endif
 enum { VERL_TILE_OUTS = 2 * VERL_LANES, VERL_DEPTH = 256, VERL_AREA_ROWS = 192 };
 
+// The terms of a block of a sum over a transposed B, or their pairs, go in turn to this many chains, whose sums are
+// added in order. Both a vector along a row of W and a register tile keep that order; with one chain, a single row had
+// to turn W.
+enum { VERL_CHAINS = 4 };
+
 // C[m, n] = A B + bias. A is read as a[row * row_step + depth * depth_step], one of the steps being 1. B is the weight,
 // [depth, n], or [n, depth] where it is transposed.
 typedef struct verl_product {
@@ -44,6 +49,9 @@ typedef struct verl_product_area {
 void verl_product_area_f32(const verl_product_t *p, const verl_product_area_t *area);
 void verl_product_area_pairs(const verl_product_t *p, const verl_product_area_t *area);
 
+// For a transposed B and few rows; columns is a multiple of 8.
+void verl_product_area_row(const verl_product_t *p, const verl_product_area_t *area);
+
 // Where the tiles of one panel of an area go.
 typedef struct verl_product_out {
     float *c;                               // the area's first row
@@ -65,14 +73,6 @@ verl_product_out(const verl_product_t *p, const verl_product_area_t *area, int64
                                  .add = p->add || d0 > 0 };
 }
 
-// Four lines of the rows that come next: a step of one row over eight outputs reads as much of its own.
-VERL_INLINE void
-verl_fetch_ahead(const char *from)
-{
-    for (int line = 0; line < 4; line++)
-        __builtin_prefetch(from + 64 * line, 0, 2);
-}
-
 // Adds what a tile summed up to C, or sets it: `columns` of the VERL_LANES places.
 VERL_INLINE void
 verl_product_store(float *c, verl_vf sum, const float *bias, int64_t columns, bool add)
@@ -86,12 +86,21 @@ verl_product_store(float *c, verl_vf sum, const float *bias, int64_t columns, bo
     }
 }
 
-// The same for eight outputs of one row at the end of block d0 of the sum; total is what the blocks before gave.
-VERL_INLINE verl_v8
-verl_product_add_block(const verl_product_t *p, int64_t column, int64_t d0, verl_v8 total, verl_v8 sum)
+VERL_INLINE uint32_t
+verl_bits(const float *from)
 {
-    sum = p->bias && d0 == 0 ? sum + verl_v8_load(p->bias + column) : sum;
-    sum = p->add && d0 == 0 ? verl_v8_load(p->c + column) + sum : sum;
-    return d0 == 0 ? sum : total + sum;
+    uint32_t bits;
+    memcpy(&bits, from, sizeof bits);
+    return bits;
+}
+
+// Values that are exact in bf16 as pairs of neighbours, each in the place of one float; an odd end gets a zero.
+VERL_INLINE void
+verl_pairs_pack(const float *from, int64_t count, uint32_t *to)
+{
+    for (int64_t i = 0; i + 2 <= count; i += 2)
+        to[i / 2] = verl_bits(from + i) >> 16 | (verl_bits(from + i + 1) & 0xffff0000u);
+    if (count % 2)
+        to[count / 2] = verl_bits(from + count - 1) >> 16;
 }
 #endif

@@ -128,7 +128,6 @@ verl_vf_max(verl_vf a, verl_vf b)
 
 // Eight floats, whatever the width of the machine's vectors: the unit of transposition.
 typedef float    verl_v8 __attribute__((vector_size(32)));
-typedef int32_t  verl_i8 __attribute__((vector_size(32)));
 typedef uint32_t verl_u8 __attribute__((vector_size(32)));
 
 VERL_INLINE verl_v8
@@ -166,16 +165,6 @@ verl_v8_second_of_pairs(verl_v8 pairs)
     return (verl_v8) ((verl_u8)pairs & 0xffff0000u);
 }
 
-VERL_INLINE verl_v8
-verl_v8_fma(verl_v8 a, verl_v8 b, verl_v8 c)
-{
-#if defined(__FMA__)
-    return (verl_v8) _mm256_fmadd_ps((__m256) a, (__m256) b, (__m256) c);
-#else
-    return a * b + c;
-#endif
-}
-
 // row[i][j] becomes row[j][i].
 VERL_INLINE void
 verl_v8_transpose(verl_v8 row[8])
@@ -193,6 +182,35 @@ verl_v8_transpose(verl_v8 row[8])
     for (int i = 0; i < 4; i++) {
         row[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
         row[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+// Four floats: the chains of a sum over a row of W.
+typedef float    verl_v4 __attribute__((vector_size(16)));
+typedef uint32_t verl_u4 __attribute__((vector_size(16)));
+
+VERL_INLINE verl_v4
+verl_v4_fma(verl_v4 a, verl_v4 b, verl_v4 c)
+{
+#if defined(__FMA__)
+    return (verl_v4) _mm_fmadd_ps((__m128) a, (__m128) b, (__m128) c);
+#else
+    return a * b + c;
+#endif
+}
+
+// row[i][j] becomes row[j][i].
+VERL_INLINE void
+verl_v4_transpose(verl_v4 row[4])
+{
+    verl_v4 t[4];
+    for (int i = 0; i < 4; i += 2) {
+        t[i] = __builtin_shufflevector(row[i], row[i + 1], 0, 4, 1, 5);
+        t[i + 1] = __builtin_shufflevector(row[i], row[i + 1], 2, 6, 3, 7);
+    }
+    for (int i = 0; i < 2; i++) {
+        row[2 * i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 4, 5);
+        row[2 * i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 6, 7);
     }
 }
 
