@@ -68,14 +68,29 @@ s_has_data(const seat_t *seat)
     return true;
 }
 
-// The version is here, and, for a stage that replaces it, nobody needs the old one any more.
+// Does another stage that is fed by versions have batches left for one older than this? They share what was taken.
+static bool
+s_older_is_wanted(const host_t *host, int64_t update)
+{
+    for (const world_t *world = host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count && world->open; i++) {
+            const seat_t *seat = &world->seats[i];
+            if (seat->weights && !verl_seat_over(seat) && verl_seat_wanted_update(seat, seat->next) < update)
+                return true;
+        }
+    return false;
+}
+
+// The version is here, and, for a stage that replaces it, nobody needs the old one any more. Those who do work on
+// batches before its own, which wait for nothing of it.
 static bool
 s_has_weights(const seat_t *seat)
 {
     const world_t *world = seat->world;
     int64_t update = verl_seat_wanted_update(seat, seat->next);
     if (seat->weights)
-        return update < 0 || update == seat->version_update || verl_edge_find(seat->weights, update, 0);
+        return update < 0 || update == seat->version_update ||
+               (verl_edge_find(seat->weights, update, 0) && !s_older_is_wanted(seat->host, update));
     if (seat->writer >= 0) {                // the world is open: all updates before its cut are made
         int64_t pending = world->seats[seat->writer].next;
         return pending < 0 || pending > update;

@@ -204,3 +204,47 @@ Test(inject_stale, a_new_writer_begins_from_the_weights_of_the_cut, .timeout = 3
 {
     s_swapped("--at 11 swap policy", "from batch 11 on: replaced policy");
 }
+
+// Two stages of an actor that is fed by versions, of which one lags behind the other by several batches.
+#define SHARED                                                                                                   \
+    "[run]\nname = \"g\"\nsteps = " TEXT(STEPS) "\n"                                                               \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                             \
+    "[actor.roll]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                               \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\n"                    \
+    "[stage.generate]\nactor = \"roll\"\nweights = \"update\"\nstaleness = 2\ndepends_on = [\"prompts\"]\n"       \
+    "samples = 2\nmax_new_tokens = 4\n"                                                                          \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                   \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"                 \
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-2\n"                              \
+    "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 60\ndepends_on = [\"generate\"]\n"                           \
+    "[stage.again]\nactor = \"roll\"\ndoes = \"logprobs\"\nweights = \"update\"\nstaleness = 2\n"                 \
+    "depends_on = [\"slow\", \"generate\"]\n"                                                                   \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\n"                                                   \
+    "columns = [\"id\", \"rollout_logprobs\", \"logprobs\", \"version\"]\ndepends_on = [\"again\"]\n"
+
+static void
+s_see_same_logprobs(const json_t *line, int64_t number, void *context)
+{
+    const json_t *made = json_object_get(line, "rollout_logprobs"), *again = json_object_get(line, "logprobs");
+    (void) context;
+    cr_assert(json_is_array(made) && json_array_size(made) == json_array_size(again), "line %d", (int) number);
+    for (size_t i = 0; i < json_array_size(made); i++) {
+        double by_generate = json_number_value(json_array_get(made, i));
+        double by_logprobs = json_number_value(json_array_get(again, i));
+        cr_assert_float_eq(by_generate, by_logprobs, 1e-4, "line %d: %g, and by the same version %g", (int) number,
+                           by_generate, by_logprobs);
+    }
+}
+
+Test(inject_stale, stages_that_share_an_actor_go_through_its_versions_together, .timeout = 300)
+{
+    const char *arguments[] = { "--set run.max_in_flight=6", "--set run.max_in_flight=6 --set stage.update.every=3" };
+    for (int i = 0; i < 2; i++) {
+        run_t run;
+        run_start_after(&run, FILES, SHARED, arguments[i]);
+        run_wait(&run, 60);
+        s_ended(&run, 0, "");
+        s_lines(&run, "out.jsonl", s_see_same_logprobs, NULL);
+        run_done(&run);
+    }
+}
