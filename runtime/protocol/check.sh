@@ -55,7 +55,7 @@ run() {
     rm -f "$work"/*
 }
 
-[ $# -gt 0 ] || set -- channel revisions rollback weights
+[ $# -gt 0 ] || set -- channel revisions rollback weights shared
 for model in "$@"; do
     if [ ! -f "$here/$model.pml" ]; then
         echo "check: there is no model $model"

@@ -43,3 +43,8 @@ Test(models, of_versions_of_weights)
 {
     s_check("weights");
 }
+
+Test(models, of_stages_that_share_versions)
+{
+    s_check("shared");
+}
