@@ -143,7 +143,7 @@ run_lines(const char *text)
 void
 run_until_steps(const run_t *run, int steps)
 {
-    int64_t limit = verl_now() + 30 * VERL_S;
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
     for (int have = 0; have < steps;) {
         char *metrics = run_file(run, "metrics.jsonl");
         have = run_lines(metrics);
@@ -200,7 +200,7 @@ s_remove(const char *path, const struct stat *info, int type, struct FTW *walk)
 void
 run_done(run_t *run)
 {
-    int64_t limit = verl_now() + 3 * VERL_S;
+    int64_t limit = verl_now() + 3 * SLOWER * VERL_S;
     int left;
     while ((left = run_processes(run, NULL, 0)) > 0 && verl_now() < limit)
         usleep(5000);

@@ -234,7 +234,7 @@ Test(run, names_an_actor_that_is_stopped_while_all_wait_for_it)
     run_t run;
     pid_t all[16];
     run_start(&run, CHAIN, "--steps 100000 --set stage.b.busy_ms=60000");
-    int64_t limit = verl_now() + 10 * VERL_S;
+    int64_t limit = verl_now() + 10 * SLOWER * VERL_S;
     while (run_processes(&run, all, 16) < 3 && verl_now() < limit)
         usleep(10000);
     usleep(500000);                         // until all have said hello

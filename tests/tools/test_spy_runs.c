@@ -54,7 +54,7 @@ static int
 s_wait(pid_t pid)
 {
     int status = 0;
-    int64_t limit = verl_now() + 60 * VERL_S;
+    int64_t limit = verl_now() + 60 * SLOWER * VERL_S;
     while (waitpid(pid, &status, WNOHANG) == 0) {
         if (verl_now() > limit) {
             kill(pid, SIGKILL);
@@ -90,7 +90,7 @@ s_count(const char *remarks, const char *word)
 static void
 s_until_line(const run_t *run, const char *name)
 {
-    int64_t limit = verl_now() + 20 * VERL_S;
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
     bool there = false;
     while (!there && verl_now() < limit) {
         char *text = s_output(run, name);
@@ -220,7 +220,7 @@ Test(spy_runs, a_killed_spy_ends_its_trace, .timeout = 200)
     kill(killed, SIGKILL);
     s_wait(killed);
     bool told = false;
-    for (int64_t limit = verl_now() + 10 * VERL_S; !told && verl_now() < limit; usleep(5000)) {
+    for (int64_t limit = verl_now() + 10 * SLOWER * VERL_S; !told && verl_now() < limit; usleep(5000)) {
         char *said = s_output(&run, "other.out");
         told = strstr(said, "\"untrace\"") != NULL;
         free(said);
@@ -299,7 +299,7 @@ static void
 s_until_size(const char *path, off_t size)
 {
     struct stat status = { 0 };
-    int64_t limit = verl_now() + 20 * VERL_S;
+    int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
     while ((stat(path, &status) || status.st_size < size) && verl_now() < limit)
         usleep(5000);
     cr_assert_geq(status.st_size, size, "%s has %lld bytes within 20 s", path, (long long) size);

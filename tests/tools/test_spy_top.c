@@ -110,7 +110,7 @@ static const char s_held_up[] =
 static json_t *
 s_until_waits(const run_t *run, const char *stage, const char *what)
 {
-    int64_t limit = verl_now() + 30 * VERL_S;
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
     while (true) {
         json_t *status = show_json(run, "top --once --run run --json");
         const char *waits = json_string_value(json_object_get(named(status, "stages", stage), "waits"));

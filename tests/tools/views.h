@@ -98,7 +98,7 @@ text(const json_t *object, const char *key)
 static inline void
 run_cut(run_t *run)
 {
-    int64_t limit = verl_now() + 30 * VERL_S;
+    int64_t limit = verl_now() + 30 * SLOWER * VERL_S;
     siginfo_t ended = { 0 };
     while (waitid(P_PID, (id_t) run->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && !ended.si_pid &&
            verl_now() < limit) {
