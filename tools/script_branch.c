@@ -123,7 +123,7 @@ verl_script_branch(lua_State *state)
     script_branch_t *branch = s_branch(self, fragment, count, place, &error);
     free(fragment);
     if (!branch)
-        return luaL_error(state, "%s", error.text);
+        return verl_script_raise(state, &error);
     branch->function = function;
     lua_pushinteger(state, branch->revision);
     lua_pushinteger(state, branch->first);

@@ -122,6 +122,7 @@ int64_t verl_script_oldest(const script_t *self);                            // 
 
 // script_words.c
 int  verl_script_load(lua_State *state);                                     // for verl_lua_run, with the script
+int  verl_script_raise(lua_State *state, const verl_error_t *error);           // does not return
 void verl_script_place(lua_State *state, char *place, size_t size);          // "a.lua:7" of what runs
 int  verl_script_branch(lua_State *state);                                   // script_branch.c: run:branch
 script_t *verl_script_of(lua_State *state);

@@ -27,11 +27,16 @@ verl_script_place(lua_State *state, char *place, size_t size)
         }
 }
 
-// A sentence of the run's may have lines: one a mistake.
-static int
-s_raise(lua_State *state, const verl_error_t *error)
+// A sentence of the run's may have lines, one a mistake. What is wrong in a fragment has its place already, which begins
+// with the script's.
+int
+verl_script_raise(lua_State *state, const verl_error_t *error)
 {
-    return luaL_error(state, "%s", error->text);
+    luaL_where(state, 1);
+    size_t length = lua_rawlen(state, -1);  // "s.lua:1: "
+    bool placed = length > 1 && strncmp(error->text, lua_tostring(state, -1), length - 1) == 0;
+    lua_pushfstring(state, "%s%s", placed ? "" : lua_tostring(state, -1), error->text);
+    return lua_error(state);
 }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -61,7 +66,7 @@ s_at_step(lua_State *state)
         return 0;
     }
     if (verl_script_hold(self, batch, &error) != 0)
-        return s_raise(state, &error);
+        return verl_script_raise(state, &error);
     lua_settop(state, 2);
     int function = luaL_ref(state, LUA_REGISTRYINDEX);
     script_moment_t *moment = calloc(1, sizeof *moment), **link = &self->moments;
@@ -110,7 +115,7 @@ s_when(lua_State *state)
         again = lua_toboolean(state, -1);
     }
     verl_condition_tree_t *condition = verl_condition_parse(text, &error);
-    return condition ? s_add_watch(state, condition, 0, again) : s_raise(state, &error);
+    return condition ? s_add_watch(state, condition, 0, again) : verl_script_raise(state, &error);
 }
 
 // every(n, f): after each n steps
@@ -157,7 +162,7 @@ s_make(lua_State *state, script_change_t *change)
     for (int i = 0; i < change->ways; i++)
         free(change->fragments[i]);
     if (made < 0)
-        return s_raise(state, &error);
+        return verl_script_raise(state, &error);
     if (made == 0)
         return 0;
     lua_pushinteger(state, revision);
@@ -264,7 +269,7 @@ s_remove(lua_State *state)
     script_change_t change = { .ways = 1 };
     verl_error_t error = { "" };
     change.fragments[0] = s_unset(verl_script_of(state), s_name(state, "remove"), &error);
-    return change.fragments[0] ? s_make(state, &change) : s_raise(state, &error);
+    return change.fragments[0] ? s_make(state, &change) : verl_script_raise(state, &error);
 }
 
 static int
@@ -277,7 +282,7 @@ s_pause_or_resume(lua_State *state, const char *word)
     json_t *answer = verl_script_ask(
         self, json_pack("{s:s, s:s, s:s}", "do", word, "name", s_name(state, word), "who", who), false, &error);
     json_decref(answer);
-    return answer ? 0 : s_raise(state, &error);
+    return answer ? 0 : verl_script_raise(state, &error);
 }
 
 static int

@@ -183,7 +183,7 @@ Test(script_run, a_mistake_in_a_change_names_its_line_and_touches_nothing)
                            "  run:log(ok, why)\n"
                            "  run:apply" S_GAIN("1") "\n  error('at last')\nend)"),
           "1111111111111111111111111111111111111111");
-    s_logged(&run, "false");
+    s_logged(&run, ": false script.lua:2:1:14: ");      // once: the fragment's place has the script's in it
     s_logged(&run, "did you mean `options`?");
     s_logged(&run, "script.lua:5: at last");
     run_done(&run);
