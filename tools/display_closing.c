@@ -120,14 +120,19 @@ s_percent(double share, char *text, size_t size)
     return text;
 }
 
+// Nothing, where no stage came to work.
 static void
 s_print_times(const verl_display_t *self, const verl_run_result_t *result)
 {
     int names = 5;
+    bool worked = false;
     for (int i = 0; i < result->stages_count; i++) {
         int width = verl_text_width(result->times[i].name);
         names = width > names ? width : names;
+        worked |= result->times[i].batches > 0 || result->times[i].busy_seconds > 0;
     }
+    if (!worked)
+        return;
     names = names < 32 ? names : 32;
     fprintf(self->out, "\n%-*s  batches      busy           moving  waiting for data  weights   worker  blocked\n", names,
             "stage");

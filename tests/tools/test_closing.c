@@ -36,6 +36,16 @@ Test(closing, a_batch_that_is_skipped_is_counted_once_though_two_stages_skip_it)
     run_done(&run);
 }
 
+Test(closing, no_table_of_times_where_no_stage_came_to_work)
+{
+    run_t run;
+    run_whole(&run, "[run]\nname = \"early\"\nsteps = 3\n[stage.src]\nkind = \"synthetic\"\nfail_at = 0\n", "");
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "early: failed after 0 of 3 steps"), "%s", run.said);
+    cr_expect(!run_said(&run, "waiting for data"), "%s", run.said);
+    run_done(&run);
+}
+
 // The batches after the checkpoint were done twice, and are work; the one that was skipped twice is one batch.
 Test(closing, a_run_that_went_back_tells_of_all_its_lives, .timeout = 100)
 {
