@@ -86,7 +86,7 @@ s_compare_actor(verl_difference_box_t *self, verl_change_item_t *item, const ver
         verl_differ_text(&keys, "kind", NULL, after->kind_name);
     } else {
         verl_differ_text(&keys, "kind", before->kind_name, after->kind_name);
-        verl_differ_options(&keys, &before->options, &after->options);
+        verl_differ_options(&keys, verl_kept_options(before, after, &before->options), &after->options);
         verl_differ_text(&keys, "mesh", before->devices, after->devices);
         verl_differ_text(&keys, "place", s_places[before->place], s_places[after->place]);
         verl_differ_int(&keys, "replicas", before->replicas, after->replicas);

@@ -21,6 +21,9 @@ void verl_differ(verl_keys_t *keys, const char *key, const char *before, const c
 void verl_differ_int(verl_keys_t *keys, const char *key, int64_t before, int64_t after);
 void verl_differ_real(verl_keys_t *keys, const char *key, double before, double after);
 void verl_differ_text(verl_keys_t *keys, const char *key, const char *before, const char *after);
+// Options of before that may have stayed: all, or none where the actor is of another kind, with which they go.
+const verl_value_t *verl_kept_options(const verl_plan_actor_t *before, const verl_plan_actor_t *after,
+                                      const verl_value_t *options);
 void verl_differ_options(verl_keys_t *keys, const verl_value_t *before, const verl_value_t *after);
 // All keys of a stage.
 void verl_differ_stage(verl_keys_t *keys, const verl_plan_t *old_plan, const verl_plan_stage_t *before,

@@ -88,6 +88,13 @@ verl_differ_text(verl_keys_t *keys, const char *key, const char *before, const c
     s_values(keys, key, before ? &old : NULL, after ? &new : NULL);
 }
 
+const verl_value_t *
+verl_kept_options(const verl_plan_actor_t *before, const verl_plan_actor_t *after, const verl_value_t *options)
+{
+    static const verl_value_t none = { .type = VERL_VALUE_TABLE };
+    return strcmp(before->kind_name, after->kind_name) == 0 ? options : &none;
+}
+
 void
 verl_differ_options(verl_keys_t *keys, const verl_value_t *before, const verl_value_t *after)
 {
@@ -190,7 +197,9 @@ verl_differ_stage(verl_keys_t *keys, const verl_plan_t *old_plan, const verl_pla
     verl_differ_text(keys, "actor", old_plan->actors[before->actor].name, new_plan->actors[after->actor].name);
     verl_differ_text(keys, "does", before->does, after->does);
     s_depends(keys, old_plan, before, new_plan, after);
-    verl_differ_options(keys, &before->options, &after->options);
+    const verl_value_t *options =
+        verl_kept_options(&old_plan->actors[before->actor], &new_plan->actors[after->actor], &before->options);
+    verl_differ_options(keys, options, &after->options);
     s_columns(keys, old_plan, before, new_plan, after);
     s_weights(keys, old_plan, before, new_plan, after);
     verl_differ_int(keys, "every", before->span.period, after->span.period);

@@ -206,6 +206,16 @@ Test(difference, another_kind_begins_with_a_state_of_its_own)
     s_done(&self);
 }
 
+Test(difference, the_options_of_a_kind_go_with_it_without_a_word)
+{
+    changed_t self = s_change(BASE, "unset = ['stage.mid.busy_ms']\n[stage.mid]\nkind = 'keeper'\nsize = 3\n", NULL);
+    char brief[400];
+    cr_assert(self.difference, "%s", self.error.text);
+    cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
+                     "replaced mid (kind=\"keeper\", size=3), set mid.does=\"keep\", unset mid.as.payload");
+    s_done(&self);
+}
+
 Test(difference, limits_that_the_director_holds_need_no_fresh_process)
 {
     changed_t self = s_change(BASE, "[stage.keep]\nliveness = 9\n", NULL);
