@@ -3,6 +3,7 @@
 #include "tools/spy_report_causes.c"
 #include "tools/spy_report_model.c"
 #include "tools/spy_views.c"
+#include "tools/spy_words.c"
 #define s_stage s_diagnosis_stage           // files of their own share these names
 #include "tools/spy_report_diagnosis.c"
 #undef s_stage
