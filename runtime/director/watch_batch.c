@@ -39,19 +39,48 @@ s_data(look_t *look, int stage)
     }
 }
 
+// The update whose weights a reader works with on a batch; -1: those that it loaded.
+static int64_t
+s_update(const look_t *look, int reader, int writer, int64_t staleness, int64_t batch)
+{
+    int64_t update = verl_plan_version(look->plan, writer, staleness, batch);
+    int64_t base = look->revision->base[reader];
+    return update > base ? update : base;
+}
+
 // A version that some update makes, of this revision or of the one before, and that is not there.
 static void
 s_version(look_t *look, int reader, int writer, int64_t staleness)
 {
-    int64_t update = verl_plan_version(look->plan, writer, staleness, look->batch);
-    int64_t base = look->revision->base[reader];
+    int64_t update = s_update(look, reader, writer, staleness, look->batch);
     const char *name = look->plan->stages[writer].name;
-    update = update > base ? update : base;
     const revision_t *maker = update >= 0 ? verl_revision_of(look->self, update) : NULL;
     for (int i = 0; maker && i < maker->plan->stages_count; i++)
         if (strcmp(maker->plan->stages[i].name, name) == 0 && !verl_ledger_has_done(look->self->ledger, update, i))
             s_misses(look, "weights", name, update, "weights version %" PRId64
                      ", which stage %s makes of batch %" PRId64, update + 1, name, update);
+}
+
+// Another stage that shares the versions of this one's actor, and has a batch left for an older one. A program has a
+// version for each of its stages.
+static void
+s_sharers(look_t *look, int index, const verl_plan_edge_t *edge)
+{
+    const verl_plan_t *plan = look->plan;
+    const verl_plan_stage_t *stage = &plan->stages[index];
+    const verl_kind_t *kind = plan->actors[stage->actor].kind;
+    int64_t update = s_update(look, index, edge->maker, edge->staleness, look->batch);
+    for (int i = 0; i < plan->stages_count && kind && !kind->external; i++) {
+        const verl_plan_stage_t *other = &plan->stages[i];
+        if (i == index || other->actor != stage->actor || other->weights_edge < 0)
+            continue;
+        int64_t batch = verl_span_previous(&other->span, plan->steps, look->batch);
+        while (batch >= look->revision->cut && s_update(look, i, edge->maker, edge->staleness, batch) >= update)
+            batch = verl_span_previous(&other->span, plan->steps, batch);
+        if (batch >= look->revision->cut && !verl_ledger_has_done(look->self->ledger, batch, i))
+            s_misses(look, "weights", other->name, batch, "stage %s to be done with batch %" PRId64
+                     ", which wants older weights of the actor that they share", other->name, batch);
+    }
 }
 
 static bool
@@ -67,6 +96,7 @@ s_weights(look_t *look, int index)
     if (stage->weights_edge >= 0) {
         const verl_plan_edge_t *edge = &look->plan->edges[stage->weights_edge];
         s_version(look, index, edge->maker, edge->staleness);
+        s_sharers(look, index, edge);
         return;
     }
     for (int i = 0; i < look->plan->stages_count; i++) {

@@ -1,4 +1,5 @@
 // verl-spy batch N: each stage's state for a batch, and which of its dependencies is missing.
+#include "tests/tools/bad.h"
 #include "tests/tools/views.h"
 
 // Of a batch, the stage's entry in the answer; the whole is kept in *ret_answer.
@@ -77,6 +78,34 @@ Test(batch, names_an_actor_that_is_still_being_prepared)
     snprintf(path, sizeof path, "%s/run/control.json", run.folder);
     UNTIL(access(path, F_OK) == 0, 20);
     UNTIL(s_is(&run, 0, "a", "done") && s_misses(&run, 0, "b", "actor", "its actor b, which is preparing"), 20);
+    run_cut(&run);
+}
+
+// `again` is held up by `slow`, and wants the weights that were loaded for its first three batches.
+static const char s_shares[] =
+    "[run]\nname = \"shares\"\nsteps = 100\nmax_in_flight = 6\n"
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"
+    "[actor.roll]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 2\n"
+    "[stage.generate]\nactor = \"roll\"\nweights = \"update\"\nstaleness = 2\ndepends_on = [\"prompts\"]\n"
+    "samples = 2\nmax_new_tokens = 2\n"
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-3\n"
+    "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 1e8\ndepends_on = [\"generate\"]\n"
+    "[stage.again]\nactor = \"roll\"\ndoes = \"logprobs\"\nweights = \"update\"\nstaleness = 2\n"
+    "depends_on = [\"slow\", \"generate\"]\n";
+
+Test(batch, names_the_stage_that_wants_older_weights_of_an_actor_they_share)
+{
+    run_t run;
+    char path[128];
+    run_start_after(&run, FILES, s_shares, "");
+    snprintf(path, sizeof path, "%s/run/control.json", run.folder);
+    UNTIL(access(path, F_OK) == 0, 20);
+    UNTIL(s_is(&run, 2, "update", "done"), 20);
+    cr_expect(s_is(&run, 2, "generate", "done"));
+    cr_expect(s_misses(&run, 3, "generate", "weights", "stage again to be done with batch 2, which wants older weights"));
     run_cut(&run);
 }
 
