@@ -105,7 +105,7 @@ Test(batch, names_the_stage_that_wants_older_weights_of_an_actor_they_share)
     UNTIL(access(path, F_OK) == 0, 20);
     UNTIL(s_is(&run, 2, "update", "done"), 20);
     cr_expect(s_is(&run, 2, "generate", "done"));
-    cr_expect(s_misses(&run, 3, "generate", "weights", "stage again to be done with batch 2, which wants older weights"));
+    cr_expect(s_misses(&run, 3, "generate", "weights", "stage again to be done with batch 2, which wants older"));
     run_cut(&run);
 }
 
