@@ -165,15 +165,15 @@ verl_policy_declare_update(verl_declaration_t *declaration, const void *state, c
         verl_declare_error(declaration, NULL, "%s", error);
     } else {
         unsigned needs = verl_policy_loss_needs(loss.loss);
-        bool old = verl_declare_has_upstream(declaration, "old_logprobs");
+        bool old = verl_declare_has_upstream(declaration, "old_logprobs of response_ids");
         if (needs & VERL_NEEDS_OLD_LP)
-            verl_declare_need(declaration, old ? "old_logprobs" : "rollout_logprobs");
+            verl_declare_need(declaration, old ? "old_logprobs of response_ids" : "rollout_logprobs of response_ids");
         if ((needs & VERL_NEEDS_OLD_LP) && old)
-            verl_declare_need(declaration, "rollout_logprobs?");       // to compare the two
+            verl_declare_need(declaration, "rollout_logprobs? of response_ids");       // to compare the two
         if (needs & VERL_NEEDS_ADVANTAGES)
-            verl_declare_need(declaration, "advantages");
+            verl_declare_need(declaration, "advantages of response_ids");
         if (needs != 0)
-            verl_declare_need(declaration, "is_weights?");
+            verl_declare_need(declaration, "is_weights? of response_ids");
     }
     s_look_at_decay(declaration, options);
     return s_look(declaration, state, LEARNER_VECTORS);

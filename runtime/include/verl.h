@@ -145,6 +145,8 @@ const char *verl_stage_name(const verl_stage_t *stage);       // in the topology
 int64_t     verl_stage_version(const verl_stage_t *stage);    // of the weights that this batch is worked with
 uint64_t    verl_stage_seed(const verl_stage_t *stage);       // hash of (run seed, stage name): key streams with batch and row
 int64_t     verl_stage_steps(const verl_stage_t *stage);      // [run] steps
+int64_t     verl_stage_batches(const verl_stage_t *stage);    // that the stage works on in the whole run …
+int64_t     verl_stage_ordinal(const verl_stage_t *stage);    // … and how many of them come before this one
 
 // Records why the handler fails, in one sentence, and returns -1. The runtime adds where. The first sentence wins.
 int verl_fail(verl_stage_t *stage, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
@@ -269,11 +271,13 @@ bool        verl_declare_has_weights(const verl_declaration_t *declaration);
 // Something is wrong with an option (NULL: with the stage): what is wrong: what would be right. May be called often.
 void verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// column: "name", or "name of other" as in .needs.
 bool verl_declare_has_upstream(const verl_declaration_t *declaration, const char *column);
 
 // Columns are written:
 //   needs: "name" | "name?" (taken where upstream gives it) | "name if option" | "name if option = value" |
-//          "name if option > 0"; an option of type WEIGHTS or STRINGS whose entries are column names: "*option"
+//          "name if option > 0"; an option of type WEIGHTS or STRINGS whose entries are column names: "*option";
+//          "name of other", "name? of other": not one that was made before the other column, which it belongs to
 //   gives: "name:type[n]" | "name:type[n,*]" | "name:text" | "name" (f32[n]), with the same "if"
 typedef int (*verl_handler_t)(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out);
 

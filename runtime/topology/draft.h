@@ -32,6 +32,7 @@ typedef struct verl_draft_need {
     const char *name, *column; // what the handler asks for; what it is called upstream
     bool optional;
     const verl_node_t *node; // of the option that lists it; NULL: the kind needs it
+    const char *of;          // another need: not made before that one's column; NULL: no matter
     const char *space, *who; // of ids; NULL: none
     int maker;               // stage; -1: none
     int edge;                // into the stage's in; -1: none
@@ -156,6 +157,10 @@ void verl_draft_rows(verl_draft_t *draft, int stage);
 // The stage that opened the rows of what a stage gives.
 int verl_draft_space(const verl_draft_t *draft, int stage);
 int verl_draft_edge(verl_draft_t *draft, int stage, int maker); // finds or adds; its index
+// Is a stage upstream of another one, and makes a column?
+bool verl_draft_makes(const verl_draft_t *draft, int stage, int maker, const char *column);
+// Is a stage upstream of the one whose column of this name a stage is given?
+bool verl_draft_is_before(const verl_draft_t *draft, int stage, int maker, const char *column);
 // Does a stage depend on another, directly or not?
 static inline bool
 verl_draft_is_upstream(const verl_draft_t *draft, int reader, int maker)

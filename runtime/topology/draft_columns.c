@@ -115,20 +115,30 @@ s_report_two(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_dr
         column, stage->name, one, other, s_give(&draft->stages[b], column)->name, column, other, other, need->name);
 }
 
-static bool
-s_makes(const verl_draft_t *draft, int index, int maker, const char *column)
+bool
+verl_draft_makes(const verl_draft_t *draft, int index, int maker, const char *column)
 {
     return verl_draft_is_upstream(draft, index, maker) && s_give(&draft->stages[maker], column);
 }
+
 
 // The first other maker that one does not depend on; -1: it depends on all others, and wins.
 static int
 s_rival(const verl_draft_t *draft, int index, int maker, const char *column)
 {
     for (int i = 0; i < draft->stages_count; i++)
-        if (i != maker && s_makes(draft, index, i, column) && !verl_draft_is_upstream(draft, maker, i))
+        if (i != maker && verl_draft_makes(draft, index, i, column) && !verl_draft_is_upstream(draft, maker, i))
             return i;
     return -1;
+}
+
+bool
+verl_draft_is_before(const verl_draft_t *draft, int index, int maker, const char *column)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        if (verl_draft_makes(draft, index, i, column) && s_rival(draft, index, i, column) < 0)
+            return i != maker && verl_draft_is_upstream(draft, i, maker);
+    return false;
 }
 
 // Of all upstream that make the column, the one that depends on the others; -1: none, or reported.
@@ -137,7 +147,7 @@ s_maker(verl_draft_t *draft, int index, const verl_draft_need_t *need, bool *ret
 {
     int last = -1;
     for (int i = 0; i < draft->stages_count; i++) {
-        if (!s_makes(draft, index, i, need->column))
+        if (!verl_draft_makes(draft, index, i, need->column))
             continue;
         if (s_rival(draft, index, i, need->column) < 0)
             return i;
@@ -175,6 +185,61 @@ s_carry(verl_draft_t *draft, verl_draft_stage_t *stage, verl_draft_need_t *need)
     edge->columns[edge->columns_count++] = need->column;
 }
 
+// Where the topology says that a column is taken under a new name, what its maker calls otherwise too goes with it: of
+// `generate` with as = "roll_", not roll_response_ids alone, but also roll_temperature. NULL: nothing does.
+static const char *
+s_companion(const verl_draft_t *draft, int index, const verl_draft_need_t *need)
+{
+    const verl_draft_stage_t *stage = &draft->stages[index];
+    for (int i = 0; i < stage->needs_count; i++) {
+        const verl_draft_need_t *other = &stage->needs[i];
+        for (int m = 0; m < draft->stages_count && strcmp(other->name, other->column) != 0; m++) {
+            const verl_draft_stage_t *maker = &draft->stages[m];
+            const verl_draft_give_t *given = s_give(maker, other->column);
+            if (!verl_draft_is_upstream(draft, index, m) || !given || strcmp(given->name, other->name) != 0)
+                continue;
+            for (int g = 0; g < maker->gives_count; g++)
+                if (strcmp(maker->gives[g].name, need->name) == 0)
+                    return maker->gives[g].as;
+        }
+    }
+    return NULL;
+}
+
+static void
+s_report_others(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_draft_need_t *need, const char *of)
+{
+    const char *maker = draft->stages[need->maker].name;
+    verl_problem_add(&draft->problems, s_at(stage, need),
+                     "`%s` needs `%s`, and `%s` gives it, but before the `%s` that `%s` works with was made: it belongs "
+                     "to others; a stage behind that one which gives it would be right",
+                     stage->name, need->column, maker, of, stage->name);
+}
+
+// Which stage makes a column for this one; -1: none. What is wrong with it is reported.
+static int
+s_find(verl_draft_t *draft, int index, verl_draft_need_t *need)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    bool told = false;
+    need->maker = s_maker(draft, index, need, &told);
+    const char *companion = need->maker < 0 && need->optional && !told ? s_companion(draft, index, need) : NULL;
+    if (companion) {
+        need->column = companion;
+        need->maker = s_maker(draft, index, need, &told);
+    }
+    stage->lost = stage->lost || told;
+    const char *of = need->of ? verl_draft_uses(stage, need->of) : NULL;
+    if (need->maker >= 0 && of && verl_draft_is_before(draft, index, need->maker, of)) {
+        if (!need->optional)
+            s_report_others(draft, stage, need, of);
+        need->maker = -1;
+    } else if (need->maker < 0 && !need->optional && !stage->clouded && !told) {
+        s_report_missing(draft, index, need);
+    }
+    return need->maker;
+}
+
 static void
 s_resolve(verl_draft_t *draft, int index)
 {
@@ -183,14 +248,8 @@ s_resolve(verl_draft_t *draft, int index)
         verl_draft_edge(draft, index, stage->deps[d]);
     for (int i = 0; i < stage->needs_count; i++) {
         verl_draft_need_t *need = &stage->needs[i];
-        bool told = false;
-        need->maker = s_maker(draft, index, need, &told);
-        stage->lost = stage->lost || told;
-        if (need->maker < 0) {
-            if (!need->optional && !stage->clouded && !told)
-                s_report_missing(draft, index, need);
+        if (s_find(draft, index, need) < 0)
             continue;
-        }
         need->edge = verl_draft_edge(draft, index, need->maker);
         s_carry(draft, stage, need);
         s_check_space(draft, stage, need);

@@ -47,18 +47,21 @@ verl_draft_column_name(const char *name)
 }
 
 static void
-s_add_need(verl_draft_t *draft, verl_draft_stage_t *stage, const char *name, bool optional, const verl_node_t *node)
+s_add_need(verl_draft_t *draft, verl_draft_stage_t *stage, const char *name, const verl_need_text_t *need,
+           const verl_node_t *node)
 {
     for (int i = 0; i < stage->needs_count; i++)
         if (strcmp(stage->needs[i].name, name) == 0) {
-            stage->needs[i].optional = stage->needs[i].optional && optional;
+            stage->needs[i].optional = stage->needs[i].optional && need->optional;
+            stage->needs[i].of = stage->needs[i].of ? stage->needs[i].of : need->of;
             return;
         }
     stage->needs = verl_pool_grow(draft->pool, stage->needs, stage->needs_count, sizeof *stage->needs);
     stage->needs[stage->needs_count++] = (verl_draft_need_t){ .name = verl_pool_copy(draft->pool, name),
                                                               .column = verl_draft_uses(stage, name),
-                                                              .optional = optional,
+                                                              .optional = need->optional,
                                                               .node = node,
+                                                              .of = need->of,
                                                               .maker = -1,
                                                               .edge = -1 };
 }
@@ -81,7 +84,7 @@ s_need(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_need_text_t *n
     if (!verl_condition_holds(&need->condition, &stage->options, state))
         return;
     if (!need->listed) {
-        s_add_need(draft, stage, need->name, need->optional, NULL);
+        s_add_need(draft, stage, need->name, need, NULL);
         return;
     }
     const verl_value_t *list = verl_value_get(&stage->options, need->name);
@@ -89,7 +92,7 @@ s_need(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_need_text_t *n
         list = verl_value_get(state, need->name);
     for (int i = 0; list && i < list->count; i++) {
         const char *name = list->type == VERL_VALUE_TABLE ? list->keys[i] : list->items[i].string;
-        s_add_need(draft, stage, name, need->optional, s_entry_node(draft, stage, need->name, i));
+        s_add_need(draft, stage, name, need, s_entry_node(draft, stage, need->name, i));
     }
 }
 
@@ -218,15 +221,17 @@ verl_declare_error(verl_declaration_t *declaration, const char *option, const ch
 bool
 verl_declare_has_upstream(const verl_declaration_t *declaration, const char *column)
 {
-    const verl_draft_t *draft = declaration->draft;
-    const char *name = verl_draft_uses(declaration->stage, column);
-    for (int i = 0; i < draft->stages_count; i++) {
-        if (!verl_draft_is_upstream(draft, declaration->index, i))
-            continue;
-        for (int g = 0; g < draft->stages[i].gives_count; g++)
-            if (strcmp(draft->stages[i].gives[g].as, name) == 0)
-                return true;
-    }
+    verl_draft_t *draft = declaration->draft;
+    const verl_draft_stage_t *stage = declaration->stage;
+    verl_need_text_t need;
+    verl_error_t ignored;
+    if (verl_need_parse(column, draft->pool, &need, &ignored) != 0)
+        return false;
+    const char *name = verl_draft_uses(stage, need.name), *of = need.of ? verl_draft_uses(stage, need.of) : NULL;
+    for (int i = 0; i < draft->stages_count; i++)
+        if (verl_draft_makes(draft, declaration->index, i, name) &&
+            !(of && verl_draft_is_before(draft, declaration->index, i, of)))
+            return true;
     return false;
 }
 

@@ -85,14 +85,17 @@ verl_need_parse(const char *text, verl_pool_t *pool, verl_need_text_t *ret_need,
         ret_need->listed = true;
         begin++;
     }
-    char *name = s_trim(pool, begin, end);
+    const char *of = strstr(begin, " of ");
+    if (of && of < end)
+        ret_need->of = s_trim(pool, of + 4, end);
+    char *name = s_trim(pool, begin, ret_need->of ? of : end);
     size_t length = strlen(name);
     if (length && name[length - 1] == '?') {
         ret_need->optional = true;
         name[length - 1] = '\0';
     }
     ret_need->name = name;
-    if (!*name)
+    if (!*name || (ret_need->of && !*ret_need->of))
         return verl_error_set(error, "'%.100s' names no column that is needed", text);
     return condition ? s_condition(condition + 4, pool, &ret_need->condition, text, error) : 0;
 }

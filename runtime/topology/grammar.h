@@ -25,6 +25,7 @@ typedef struct verl_need_text {
     char *name;    // of the column; of the option where listed
     bool optional; // "name?"
     bool listed;   // "*option": the entries of an option are the names
+    char *of;      // "name of other": made with or after that need's column, never before it; NULL: no matter
     verl_condition_t condition;
 } verl_need_text_t;
 

@@ -175,7 +175,16 @@ static const verl_option_t s_record_options[] = {
 VERL_KIND(recorder, .about = "writes columns", .keeps_state = true, .state_size = sizeof(record_t),
           .options = s_record_options, .stages = { { "record", s_handle, .needs = { "*columns" } } })
 
+typedef struct {
+    bool strict;
+} pupil_t;
+static const verl_option_t s_pupil_options[] = { VERL_BOOL(pupil_t, strict, false, "wants marks"), VERL_OPTIONS_END };
+VERL_KIND(pupil, .about = "learns from responses", .state_size = sizeof(pupil_t), .options = s_pupil_options,
+          .stages = { { "learn", s_handle, .needs = { "response_ids", "group?", "old_logprobs? of response_ids",
+                                                      "marks of response_ids if strict" } } })
+
 static const verl_kind_t *const s_kinds[] = { &verl_kind_synthetic, &verl_kind_loader,      &verl_kind_policy,
                                               &verl_kind_critic,    &verl_kind_rule_reward, &verl_kind_advantage,
-                                              &verl_kind_filter,    &verl_kind_recorder,    NULL };
+                                              &verl_kind_filter,    &verl_kind_recorder,    &verl_kind_pupil,
+                                              NULL };
 #endif

@@ -308,6 +308,14 @@ Test(depends, two_cycles_are_two_mistakes)
     verl_topology_errors_done(&errors);
 }
 
+Test(columns, of_other_responses)
+{
+    s_one_mistake(RUN GRPO "[stage.early]\nkind = 'synthetic'\ndepends_on = ['prompts']\nas = { payload = 'marks' }\n"
+                           "[stage.again]\nactor = 'policy'\ndoes = 'generate'\ndepends_on = ['early']\nas = 'roll_'\n"
+                           "[stage.p]\nkind = 'pupil'\nstrict = true\ndepends_on = ['again', 'early']\n"
+                           "uses = { response_ids = 'roll_response_ids' }\n",
+                  "t.toml:35:14:", "`p` needs `marks`, and `early` gives it, but before the `roll_response_ids`");
+}
 Test(columns, missing_that_a_kind_gives)
 {
     s_one_mistake(RUN GRPO "[stage.filter]\nkind = 'filter'\ndepends_on = ['prompts']\n",

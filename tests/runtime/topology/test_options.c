@@ -125,6 +125,11 @@ s_parse_needs(void *argument)
     cr_assert(need.optional);
     cr_assert_eq(need.condition.comparison, VERL_EQUAL);
     cr_assert_str_eq(need.condition.value, "gae");
+    cr_assert_eq(verl_need_parse("old? of ids if strict", pool, &need, &error), 0);
+    cr_assert_str_eq(need.name, "old");
+    cr_assert_str_eq(need.of, "ids");
+    cr_assert(need.optional && need.condition.comparison == VERL_TRUE);
+    cr_assert_neq(verl_need_parse("old of ", pool, &need, &error), 0);
     cr_assert_eq(verl_need_parse("*scores", pool, &need, &error), 0);
     cr_assert(need.listed);
     cr_assert_eq(verl_need_parse("x if", pool, &need, &error), 0);

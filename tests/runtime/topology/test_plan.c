@@ -51,6 +51,32 @@ Test(columns, prefix)
     verl_plan_destroy(&plan);
 }
 
+#define AGAIN(MORE)                                                                                                  \
+    RUN GRPO "[stage.early]\nkind = 'synthetic'\ndepends_on = ['prompts']\nas = { payload = 'old_logprobs' }\n"    \
+             "[stage.again]\nactor = 'policy'\ndoes = 'generate'\ndepends_on = ['prompts', 'early']\nas = 'roll_'\n" MORE
+
+Test(columns, what_is_taken_under_a_new_name_brings_along_what_its_maker_renamed_too)
+{
+    verl_plan_t *plan = s_good(AGAIN("[stage.p]\nkind = 'pupil'\ndepends_on = ['again']\n"
+                                     "uses = { response_ids = 'roll_response_ids' }\n"));
+    cr_assert_str_eq(s_maker(plan, "p", "group"), "again");
+    cr_assert_str_eq(s_need(plan, "p", "group")->column, "roll_group");
+    verl_plan_destroy(&plan);
+}
+
+Test(columns, of_other_responses_are_not_taken)
+{
+    verl_plan_t *plan = s_good(AGAIN("[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'early']\n"
+                                     "uses = { response_ids = 'roll_response_ids' }\n"));
+    cr_assert_str_eq(s_maker(plan, "p", "old_logprobs"), "");
+    verl_plan_destroy(&plan);
+    plan = s_good(AGAIN("[stage.late]\nkind = 'synthetic'\ndepends_on = ['again']\nas = { payload = 'old_logprobs' }\n"
+                        "[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'early', 'late']\n"
+                        "uses = { response_ids = 'roll_response_ids' }\n"));
+    cr_assert_str_eq(s_maker(plan, "p", "old_logprobs"), "late");
+    verl_plan_destroy(&plan);
+}
+
 Test(columns, listed_by_weights)
 {
     verl_plan_t *plan =
