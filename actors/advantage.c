@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <verl.h>
+#include "actors/kit/groups.h"
 #include "actors/kit/measure.h"
 #include "actors/rl/advantage.h"
 #include "actors/rl/kl.h"
@@ -99,26 +100,29 @@ s_read_scores(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
     return 0;
 }
 
-// The group of each row, or the baseline: columns of one number a row.
+static int
+s_read_baseline(verl_stage_t *stage, const verl_column_t *column, work_t *work)
+{
+    if (!verl_column_is_number(column))
+        return verl_fail(stage, "column %s is not one number a row", column->name);
+    work->baseline = calloc((size_t) work->rows + 1, sizeof *work->baseline);
+    if (!work->baseline)
+        return verl_fail(stage, "no memory for the baselines of %lld rows", (long long) work->rows);
+    for (int64_t row = 0; row < work->rows; row++)
+        work->baseline[row] = (float) verl_column_number(column, row);
+    return 0;
+}
+
+// The group of each row, or the baseline.
 static int
 s_read_numbers(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
 {
     unsigned needs = verl_estimator_needs(s_estimator(verl_stage_options(stage)));
-    const verl_column_t *group = needs & VERL_NEEDS_GROUP ? verl_batch_column(in, "group") : NULL;
-    const verl_column_t *baseline = needs & VERL_NEEDS_BASELINE ? verl_batch_column(in, "baseline") : NULL;
-    if ((group && !verl_column_is_number(group)) || (baseline && !verl_column_is_number(baseline)))
-        return verl_fail(stage, "columns group and baseline are one number a row");
-    work->group = calloc((size_t) work->rows + 1, sizeof *work->group);
-    work->baseline = calloc((size_t) work->rows + 1, sizeof *work->baseline);
-    if (!work->group || !work->baseline)
-        return verl_fail(stage, "no memory for %lld rows", (long long) work->rows);
-    for (int64_t row = 0; row < work->rows; row++) {
-        if (group)
-            work->group[row] = (int64_t) verl_column_number(group, row);
-        if (baseline)
-            work->baseline[row] = (float) verl_column_number(baseline, row);
+    if (needs & VERL_NEEDS_GROUP) {
+        work->group = verl_groups_keys(stage, verl_batch_column(in, "group"));
+        return work->group ? 0 : -1;
     }
-    return 0;
+    return needs & VERL_NEEDS_BASELINE ? s_read_baseline(stage, verl_batch_column(in, "baseline"), work) : 0;
 }
 
 static int
@@ -144,7 +148,7 @@ s_read_tokens(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
     return s_read_scores(stage, in, work);
 }
 
-// Takes kl_coef times the divergence from the reference off the rewards; scores move to the tokens.
+// Takes kl_coef times the divergence from the reference off the rewards of tokens; scores stay as they are beside them.
 static int
 s_penalize(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
 {
@@ -164,14 +168,12 @@ s_penalize(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
         rc = verl_fail(stage, "no memory for the rewards of %lld tokens", (long long) work->offsets[work->rows]);
     if (rc == 0) {
         verl_ragged_t rows = { work->rows, work->offsets, work->mask };
-        double kl = verl_kl_penalize(kinds[self->kl_kind], self->kl_coef, &rows, policy, reference, work->score,
-                                     work->rewards, rewards);
+        double kl = verl_kl_penalize(kinds[self->kl_kind], self->kl_coef, &rows, policy, reference, work->rewards,
+                                     rewards);
         verl_metrics_add(&work->metrics, "actor/reward_kl_penalty", kl, 1);
         verl_metrics_add(&work->metrics, "actor/reward_kl_penalty_coeff", self->kl_coef, 1);
         free(work->rewards);
-        free(work->score);
         work->rewards = rewards;
-        work->score = NULL;
         rewards = NULL;
     }
     free(policy);
@@ -183,39 +185,48 @@ s_penalize(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
 // ---------------------------------------------------------------------------------------------------------------
 // Outputs
 
-// The share of groups in which all rewards are equal: nothing can be learned from them.
-static void
-s_measure_groups(work_t *work)
+static bool
+s_is_flat(const float *sums, const int64_t *members, int64_t count)
 {
-    double groups = 0, flat = 0;
-    for (int64_t from = 0, to; from < work->rows; from = to) {
-        bool equal = true;
-        for (to = from + 1; to < work->rows && work->group[to] == work->group[from]; to++)
-            equal = equal && work->score[to] == work->score[from];
-        groups++;
-        flat += equal;
-    }
-    verl_metrics_add(&work->metrics, "critic/rewards/zero_std_ratio", flat, groups);
+    for (int64_t i = 1; i < count; i++)
+        if (sums[members[i]] != sums[members[0]])
+            return false;
+    return true;
+}
+
+// The share of groups in which all rewards are equal: nothing can be learned from them.
+static int
+s_measure_groups(verl_stage_t *stage, work_t *work, const float *sums)
+{
+    verl_groups_t groups;
+    double flat = 0;
+    int rc = verl_groups_find(work->group, work->rows, &groups);
+    if (rc != 0)
+        verl_fail(stage, "no memory for the groups of %lld rows", (long long) work->rows);
+    for (int64_t i = 0; rc == 0 && i < groups.count; i++)
+        flat += s_is_flat(sums, &groups.order[groups.starts[i]], groups.starts[i + 1] - groups.starts[i]);
+    verl_metrics_add(&work->metrics, "critic/rewards/zero_std_ratio", flat, (double) groups.count);
+    verl_groups_done(&groups);
+    return rc;
 }
 
 // critic/rewards of rows: what the estimator was given, the penalty taken off.
 static int
 s_measure_rewards(verl_stage_t *stage, work_t *work)
 {
-    float *sums = work->score;
-    if (!sums) {
-        sums = calloc((size_t) work->rows + 1, sizeof *sums);
-        if (!sums)
-            return verl_fail(stage, "no memory for %lld rewards", (long long) work->rows);
-        for (int64_t row = 0; row < work->rows; row++)
-            for (int64_t t = work->offsets[row]; t < work->offsets[row + 1]; t++)
-                sums[row] += work->rewards[t];
-        work->score = sums;
+    float *sums = calloc((size_t) work->rows + 1, sizeof *sums);
+    if (!sums)
+        return verl_fail(stage, "no memory for %lld rewards", (long long) work->rows);
+    for (int64_t row = 0; row < work->rows; row++) {
+        double sum = work->score ? (double) work->score[row] : 0;
+        for (int64_t t = work->offsets[row]; work->rewards && t < work->offsets[row + 1]; t++)
+            sum += (double) work->rewards[t];
+        sums[row] = (float) sum;
     }
     verl_metrics_of_values(&work->metrics, "critic/rewards", sums, work->rows);
-    if (verl_estimator_needs(s_estimator(verl_stage_options(stage))) & VERL_NEEDS_GROUP)
-        s_measure_groups(work);
-    return 0;
+    int rc = work->group ? s_measure_groups(stage, work, sums) : 0;
+    free(sums);
+    return rc;
 }
 
 static int
@@ -226,9 +237,8 @@ s_compute(verl_stage_t *stage, work_t *work, verl_batch_t *out)
     verl_ragged_t rows = { work->rows, work->offsets, work->mask };
     verl_advantage_options_t how = { .norm_by_std = self->norm_by_std, .whiten = self->whiten,
                                      .epsilon = self->epsilon, .gamma = self->gamma, .lambda = self->lambda };
-    verl_advantage_input_t input = { .rows = rows, .score = work->rewards ? NULL : work->score,
-                                     .token_rewards = work->rewards, .group = work->group, .values = work->values,
-                                     .baseline = work->baseline };
+    verl_advantage_input_t input = { .rows = rows, .score = work->score, .token_rewards = work->rewards,
+                                     .group = work->group, .values = work->values, .baseline = work->baseline };
     int64_t *lengths = calloc((size_t) work->rows + 1, sizeof *lengths);
     if (!lengths)
         return verl_fail(stage, "no memory for %lld lengths", (long long) work->rows);

@@ -139,8 +139,8 @@ s_check(const work_t *self)
     unsigned needs = self->estimator->needs;
     if (verl_ragged_check(&input->rows, self->error, self->error_size))
         return -1;
-    if (!input->score == !input->token_rewards)
-        snprintf(self->error, self->error_size, "%s: give scores of rows or rewards of tokens, one of the two", name);
+    if (!input->score && !input->token_rewards)
+        snprintf(self->error, self->error_size, "%s: give scores of rows, rewards of tokens, or both", name);
     else if (needs & VERL_NEEDS_GROUP && !input->group)
         snprintf(self->error, self->error_size, "%s needs the group of each row, which generate gives", name);
     else if (needs & VERL_NEEDS_VALUES && !input->values)
@@ -158,7 +158,7 @@ s_sum_scores(work_t *self)
     const verl_advantage_input_t *input = self->input;
     for (int64_t row = 0; row < input->rows.rows; row++) {
         self->score[row] = input->score ? (double) input->score[row] : 0;
-        for (int64_t t = input->rows.offsets[row]; !input->score && t < input->rows.offsets[row + 1]; t++)
+        for (int64_t t = input->rows.offsets[row]; input->token_rewards && t < input->rows.offsets[row + 1]; t++)
             self->score[row] += (double) input->token_rewards[t];
     }
 }
@@ -262,7 +262,7 @@ s_row_rewards(const work_t *self, int64_t row, double *reward)
             last = t - begin;
     }
     if (input->score && last >= 0)
-        reward[last] = (double) input->score[row];
+        reward[last] += (double) input->score[row];
 }
 
 static int

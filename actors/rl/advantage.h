@@ -1,9 +1,9 @@
 // advantage.h: from scores to advantages, by one of a table of estimators.
 //
 // All sums are in double. The result does not depend on how rows are ordered inside a group, nor on where a group's
-// rows lie. A row without tokens takes part in its group's statistics and gets no entry. Where a row's score has to
-// stand on a token, that is its last counted token; rewards on tokens that are not counted are in the row's score
-// (their sum) and nowhere else. A whole batch is one call: groups and whitening never see a part.
+// rows lie. What groups compare is the score of a row and all rewards of its tokens, counted or not, added up. A row
+// without a counted token takes part in its group's statistics and gets no advantage. Where a row's score has to stand
+// on a token, that is its last counted token. A whole batch is one call: groups and whitening never see a part.
 #ifndef VERL_RL_ADVANTAGE_H
 #define VERL_RL_ADVANTAGE_H
 #include <stdbool.h>
@@ -20,8 +20,8 @@ enum { // what an estimator needs beside a score
 
 typedef struct verl_advantage_input {
     verl_ragged_t rows;         // of response tokens
-    const float *score;         // [rows]; NULL where token_rewards are given
-    const float *token_rewards; // [tokens]; exactly one of the two is given
+    const float *score;         // [rows], or NULL
+    const float *token_rewards; // [tokens], or NULL; where both are given, they add up
     const int64_t *group;       // [rows]: equal for the samples of one prompt
     const float *values;        // [tokens]: of a critic; read as 0 where not finite and not counted
     const float *baseline;      // [rows]: score of the greedy response to the same prompt

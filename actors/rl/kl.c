@@ -81,22 +81,19 @@ verl_kl_adapt(double coef, double kl, double target, double horizon, double step
 
 double
 verl_kl_penalize(verl_kl_t kind, double coef, const verl_ragged_t *rows, const float *old_lp, const float *ref_lp,
-                 const float *score, const float *token_rewards, float *rewards)
+                 const float *token_rewards, float *rewards)
 {
     double total = 0, counted = 0;
     for (int64_t row = 0; row < rows->rows; row++) {
         double sum = 0, length = 0;
-        int64_t last = -1;
         for (int64_t t = rows->offsets[row]; t < rows->offsets[row + 1]; t++) {
             rewards[t] = token_rewards ? token_rewards[t] : 0;
             if (!verl_ragged_counts(rows, t))
                 continue;
             double kl = verl_kl_estimate(kind, (double) old_lp[t], (double) ref_lp[t], NULL);
             rewards[t] = (float) ((double) rewards[t] - coef * kl);
-            sum += kl, length++, last = t;
+            sum += kl, length++;
         }
-        if (score && last >= 0)
-            rewards[last] += score[row];
         total += length > 0 ? sum / length : 0;
         counted += length > 0;
     }

@@ -37,9 +37,9 @@ double verl_kl_estimate(verl_kl_t kind, double lp, double ref_lp, double *slope)
 double verl_kl_adapt(double coef, double kl, double target, double horizon, double steps);
 
 // Rewards with the penalty inside: rewards[t] = token_rewards[t] - coef * kl(old_lp, ref_lp) on counted tokens, and
-// 0 - ... where token_rewards is NULL, score (one a row, may be NULL) being added at each row's last counted token.
+// token_rewards[t] on the others; token_rewards may be NULL: all 0. Scores of rows stay as they are beside them.
 // Returns the mean over rows of each row's mean estimate (rows without a counted token left out; 0 where all are).
 double verl_kl_penalize(verl_kl_t kind, double coef, const verl_ragged_t *rows, const float *old_lp,
-                        const float *ref_lp, const float *score, const float *token_rewards, float *rewards);
+                        const float *ref_lp, const float *token_rewards, float *rewards);
 
 #endif

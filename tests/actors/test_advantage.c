@@ -8,14 +8,22 @@ static const int32_t s_ids[] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 static const float s_scores[] = { 1, 0, 0, 1, 0.5f };
 static const int64_t s_groups[] = { 4, 4, 4, 9, 9 };
 
+// groups: NULL for a batch without them.
 static verl_batch_t *
-s_batch(void)
+s_batch_of(const int64_t *groups)
 {
     verl_batch_t *made = rig_made(3, 5);
     rig_add_ragged(made, "response_ids", VERL_I32, s_lengths, s_ids);
     rig_add_reals(made, "score", s_scores);
-    rig_add_integers(made, "group", s_groups);
+    if (groups)
+        rig_add_integers(made, "group", groups);
     return made;
+}
+
+static verl_batch_t *
+s_batch(void)
+{
+    return s_batch_of(s_groups);
 }
 
 static float
@@ -58,6 +66,54 @@ Test(advantage, groups_without_a_difference_are_counted)
     cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
     cr_assert_float_eq(rig_metric(&rig, "critic/rewards/zero_std_ratio"), 0.5, 1e-9);
     cr_assert_float_eq(s_advantage(&rig, 0, 0), 0, 1e-9);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+Test(advantage, groups_without_a_difference_are_found_wherever_their_rows_lie)
+{
+    rig_t rig;
+    const int64_t groups[] = { 0, 1, 0, 1, 1 };
+    const float scores[] = { 1.5f, .5f, .5f, 1.5f, 1.5f };
+    rig_open(&rig, "advantage", "advantage", "advantage", "", "scores = [\"apart\"]", NULL);
+    verl_batch_t *made = s_batch_of(groups);
+    rig_add_reals(made, "apart", scores);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_float_eq(rig_metric(&rig, "critic/rewards/zero_std_ratio"), 0, 1e-9);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+Test(advantage, groups_are_told_apart_by_all_64_bits)
+{
+    rig_t rig;
+    const int64_t one = 1700000000000000001, two = one + 1, groups[] = { one, one, one, two, two };
+    const float scores[] = { 1.5f, 1.5f, 1.5f, .5f, .5f };
+    rig_open(&rig, "advantage", "advantage", "advantage", "", "scores = [\"flat\"]", NULL);
+    verl_batch_t *made = s_batch_of(groups);
+    rig_add_reals(made, "flat", scores);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_float_eq(s_advantage(&rig, 0, 0), 0, 1e-9);
+    cr_assert_float_eq(s_advantage(&rig, 4, 0), 0, 1e-9);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+Test(advantage, a_group_that_is_no_integer_is_refused)
+{
+    rig_t rig;
+    const float groups[] = { 4, 4, 4, 9, 9.5f };
+    rig_open(&rig, "advantage", "advantage", "advantage", "", "", NULL);
+    verl_batch_t *made = s_batch_of(NULL);
+    rig_add_reals(made, "group", groups);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), -1);
+    cr_assert(strstr(rig.failure, "column group is not one integer a row"), "%s", rig.failure);
     verl_batch_destroy(&in);
     verl_batch_destroy(&made);
     rig_close(&rig);
@@ -113,6 +169,33 @@ Test(advantage, a_penalty_for_leaving_the_reference_moves_the_reward)
     cr_assert_float_eq(s_advantage(&rig, 0, 0), 0.5, 1e-6);
     cr_assert_float_eq(s_advantage(&rig, 0, 1), 1, 1e-6);
     cr_assert_float_eq(rig_metric(&rig, "actor/reward_kl_penalty_coeff"), 0.5, 1e-9);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
+// Row 2 is masked out and row 3 is empty: their scores count in their groups all the same.
+Test(advantage, a_penalty_leaves_the_score_of_a_row_without_a_counted_token)
+{
+    rig_t rig;
+    const uint8_t mask[] = { 1, 1, 1, 0, 0, 0, 1, 1 };
+    const float old[] = { -1, -1, -1, -1, -1, -1, -1, -1 }, ref[] = { -2, -1, -1, -9, -9, -9, -1, -1 };
+    const float scores[] = { 1.5f, 0, 1.5f, 1.5f, 0 };
+    rig_open(&rig, "advantage", "advantage", "advantage", "",
+             "norm_by_std = false\nkl_coef = 0.25\nscores = [\"kept\"]", NULL);
+    verl_batch_t *made = s_batch();
+    rig_add_ragged(made, "response_mask", VERL_U8, s_lengths, mask);
+    rig_add_ragged(made, "rollout_logprobs", VERL_F32, s_lengths, old);
+    rig_add_ragged(made, "ref_logprobs", VERL_F32, s_lengths, ref);
+    rig_add_reals(made, "kept", scores);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    double mean = (1.25 + 0 + 1.5) / 3;     // k1 of row 0 is 1
+    cr_assert_float_eq(s_advantage(&rig, 0, 0), 1.25 - mean, 1e-6);
+    cr_assert_float_eq(s_advantage(&rig, 1, 0), -mean, 1e-6);
+    cr_assert_float_eq(s_advantage(&rig, 2, 0), 0, 1e-9);
+    cr_assert_float_eq(s_advantage(&rig, 4, 0), -.75, 1e-6);
+    cr_assert_float_eq(rig_metric(&rig, "critic/rewards/mean"), (1.25 + 1.5 + 1.5) / 5, 1e-6);
     verl_batch_destroy(&in);
     verl_batch_destroy(&made);
     rig_close(&rig);

@@ -174,6 +174,23 @@ Test(advantage, a_score_stands_on_the_last_counted_token)
     s_check_all("gae", advantages, (double[]){ 1, 2, 0 }, 3, 1e-7);
 }
 
+Test(advantage, scores_and_rewards_of_tokens_add_up)
+{
+    const int64_t offsets[] = { 0, 2, 2, 4 }, group[] = { 5, 5, 5 };
+    const float score[] = { 1, 3, 2 }, rewards[] = { -.5f, .25f, -.25f, .5f };
+    const uint8_t mask[] = { 1, 1, 0, 0 };
+    verl_advantage_input_t input = {
+        .rows = { 3, offsets, mask }, .score = score, .token_rewards = rewards, .group = group
+    };
+    verl_advantage_options_t options = verl_advantage_defaults();
+    options.norm_by_std = options.whiten = false;
+    float advantages[4];
+    s_run("grpo", &options, &input, advantages, NULL); // .75, 3, 2.25 are around 2
+    s_check_all("grpo", advantages, (double[]){ -1.25, -1.25, 0, 0 }, 4, 1e-7);
+    s_run("reinforce_plus_plus", &options, &input, advantages, NULL); // -.5, .25 + 1
+    s_check_all("reinforce_plus_plus", advantages, (double[]){ .75, 1.25, 0, 0 }, 4, 1e-7);
+}
+
 Test(advantage, every_estimator_lives_with_empty_and_masked_rows)
 {
     // Rows 1 and 3 have no token, row 2 no counted one; a guard behind the outputs must stay.
@@ -295,11 +312,8 @@ Test(advantage, wrong_inputs_are_refused_with_their_row)
     s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "group");
     s_check_refused("gae", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "values");
     s_check_refused("remax", (verl_advantage_input_t){ .rows = five, .score = s_scores }, "baseline");
-    s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .group = s_groups }, "one of the two");
-    s_check_refused(
-        "grpo",
-        (verl_advantage_input_t){ .rows = five, .score = s_scores, .token_rewards = s_scores, .group = s_groups },
-        "one of the two");
+    s_check_refused("grpo", (verl_advantage_input_t){ .rows = five, .group = s_groups },
+                    "scores of rows, rewards of tokens, or both");
     s_check_refused("grpo",
                     (verl_advantage_input_t){ .rows = { 2, falling, NULL }, .score = s_scores, .group = s_groups },
                     "row 1");

@@ -60,17 +60,20 @@ Test(kl, golden_adaptive_coefficient)
     cr_assert_float_eq(verl_kl_adapt(.2, 10, .1, 1e4, 256), .2 * (1 + .2 * .0256), 1e-12);
 }
 
-Test(kl, the_penalty_comes_off_counted_tokens_and_the_score_lands_on_the_last)
+Test(kl, the_penalty_comes_off_the_rewards_of_counted_tokens)
 {
     const int64_t offsets[] = { 0, 3, 3, 4 };
     const uint8_t mask[] = { 1, 1, 0, 0 };
-    const float old_lp[] = { -1, -2, -3, -4 }, ref_lp[] = { -1.5f, -1, NAN, NAN }, score[] = { 1, 5, 7 };
+    const float old_lp[] = { -1, -2, -3, -4 }, ref_lp[] = { -1.5f, -1, NAN, NAN }, given[] = { 0, 1, 5, 7 };
     float rewards[4];
     verl_ragged_t rows = { 3, offsets, mask };
-    double mean = verl_kl_penalize(VERL_KL_K1, 0.1, &rows, old_lp, ref_lp, score, NULL, rewards);
+    double mean = verl_kl_penalize(VERL_KL_K1, 0.1, &rows, old_lp, ref_lp, given, rewards);
     cr_assert_float_eq(mean, -.25, 1e-12); // row 0: (.5 - 1) / 2; the others count nothing
     cr_assert_float_eq(rewards[0], -.05, 1e-7);
     cr_assert_float_eq(rewards[1], 1.1, 1e-6);
-    cr_assert_eq(rewards[2], 0);
+    cr_assert_eq(rewards[2], 5);
+    cr_assert_eq(rewards[3], 7);
+    verl_kl_penalize(VERL_KL_K1, 0.1, &rows, old_lp, ref_lp, NULL, rewards);
+    cr_assert_float_eq(rewards[1], .1, 1e-7);
     cr_assert_eq(rewards[3], 0);
 }
