@@ -105,6 +105,33 @@ s_has_weights(const seat_t *seat)
     return true;
 }
 
+static bool
+s_knows_weights(const verl_kind_t *kind)
+{
+    for (int i = 0; i < VERL_MAX_STAGES && kind->stages[i].name; i++)
+        if (kind->stages[i].reads_weights || kind->stages[i].writes_weights)
+            return true;
+    return false;
+}
+
+// Stages that share a state which is no weights go through their batches in turn, by batch and then as the plan has
+// them, dependencies first: else it would be left to time what they find in it.
+static bool
+s_has_turn(const seat_t *seat)
+{
+    const host_t *host = seat->host;
+    if (!host->kind->keeps_state || s_knows_weights(host->kind))
+        return true;
+    for (const world_t *world = host->worlds; world; world = world->next)
+        for (int i = 0; i < world->seats_count && world->open; i++) {
+            const seat_t *other = &world->seats[i];
+            bool first = other->next < seat->next || (other->next == seat->next && other->index < seat->index);
+            if (other != seat && !verl_seat_over(other) && first)
+                return false;
+        }
+    return true;
+}
+
 // A stage without live output always has room, and so has a batch that it has begun: the oldest batch alive gets on.
 static bool
 s_has_room(const seat_t *seat)
@@ -119,6 +146,7 @@ verl_seat_state(const seat_t *seat)
 {
     return !seat->world->open || verl_seat_over(seat) ? SEAT_OVER
            : !s_has_data(seat)     ? SEAT_DATA
+           : !s_has_turn(seat)     ? SEAT_DATA
            : !s_has_weights(seat)  ? SEAT_WEIGHTS
            : !s_has_room(seat)     ? SEAT_ROOM
                                    : SEAT_WORKER;

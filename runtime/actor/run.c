@@ -79,6 +79,9 @@ s_handle(seat_t *seat, view_t *view, verl_batch_t **made_p, verl_error_t *error)
                                                                                : "the handler gave no reason"));
     if (verl_batch_seal(made, error))
         return -1;
+    if (verl_batch_map(made) && !seat->plan->maps)
+        return verl_error_set(error, "the handler gave a row map, and its kind does not declare that it makes new rows: "
+                                     ".maps, or verl_declare_maps, would be right");
     seat->made_rows += verl_batch_rows(made);
     seat->bytes[SEAT_BYTES_UNSEEN] += (int64_t) verl_batch_unseen(view->given);
     seat->bytes[SEAT_BYTES_AGAIN] += (int64_t) verl_batch_again(view->given, made);
@@ -153,6 +156,8 @@ s_finish_batch(seat_t *seat)
     seat->part = 0;
     seat->made_rows = 0;
     pthread_mutex_unlock(&host->lock);
+    if (seat->skipped)                      // what other parts of it measured is of no whole batch
+        verl_stage_forget_metrics(&seat->stage);
     bool told = verl_report_done(seat, batch, ack) == 0;
     seat->ack = NULL;
     if (!ack)

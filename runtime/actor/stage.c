@@ -28,7 +28,8 @@ verl_stage_init(verl_stage_t *stage, const char *name, const verl_kind_t *kind, 
 {
     static const atomic_bool never = false;
     *stage = (verl_stage_t) { .name = name, .kind = kind, .handler = handler, .state = state, .steps = steps,
-                              .seed = s_seed(run_seed, name), .batch = -1, .stopping = &never };
+                              .seed = s_seed(run_seed, name), .batch = -1, .span = { .period = 1 },
+                              .stopping = &never };
     size_t bytes = verl_options_bytes(handler->options, handler->options_size);
     if (!bytes)
         return 0;
@@ -91,6 +92,18 @@ int64_t
 verl_stage_steps(const verl_stage_t *stage)
 {
     return stage->steps;
+}
+
+int64_t
+verl_stage_batches(const verl_stage_t *stage)
+{
+    return verl_span_ordinal(&stage->span, stage->steps, stage->steps + 1);
+}
+
+int64_t
+verl_stage_ordinal(const verl_stage_t *stage)
+{
+    return verl_span_ordinal(&stage->span, stage->steps, stage->batch);
 }
 
 int

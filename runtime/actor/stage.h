@@ -36,6 +36,7 @@ struct verl_stage {
     void                    *options;
     uint64_t                 seed;          // of its random streams
     int64_t                  steps;
+    verl_span_t              span;          // of its batches; every one, unless the host says otherwise
     verl_reporter_t          reporter;
     const atomic_bool       *stopping;      // of the host
     pthread_mutex_t         *stop_lock;     // under which it is set, and …

@@ -119,6 +119,7 @@ s_seat_init(world_t *world, seat_t *seat, int index, verl_error_t *error)
                         world->plan->seed, world->plan->steps, error) ||
         s_seat_edges(seat, error))
         return -1;
+    seat->stage.span = stage->span;
     seat->stage.reporter = verl_host_reporter;
     seat->stage.reporter.context = host;
     seat->stage.stopping = &host->stopping;

@@ -31,6 +31,18 @@ Test(plugin, works_like_a_kind_of_the_tree)
     run_done(&run);
 }
 
+Test(plugin, that_makes_rows_without_declaring_it_is_named)
+{
+    run_t run;
+    run_whole(&run, "[run]\nname = \"rows\"\nsteps = 2\n[stage.src]\nkind = \"synthetic\"\nrows = 6\n"
+                    "[stage.back]\nkind = \"" VERL_BINARY_DIR "/tests/reverse.so\"\ndepends_on = [\"src\"]\n"
+                    "[stage.out]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"id\", \"own\"]\n"
+                    "depends_on = [\"back\"]\n", "");
+    cr_assert_eq(run.code, 1, "%s", run.said);
+    cr_assert(run_said(&run, "the handler gave a row map, and its kind does not declare"), "%s", run.said);
+    run_done(&run);
+}
+
 Test(plugin, that_is_not_there_is_named)
 {
     run_t run;

@@ -171,6 +171,56 @@ Test(run, goes_on_without_a_batch_that_may_be_skipped)
     run_done(&run);
 }
 
+Test(run, keeps_no_metric_of_a_handler_whose_batch_is_skipped)
+{
+    run_t run;
+    run_start_after(&run, "printf '%s\\n' 'gives = { \"score\" }' 'function score(batch)' 'metric(\"left\", 9)' "
+                          "'if batch.step == 1 then fail(\"no\") end' "
+                          "'for i = 1, batch.rows do batch.out.score[i] = 0 end end' >m.lua; ",
+                    "[run]\nname = \"m\"\nsteps = 3\n[stage.src]\nkind = \"synthetic\"\n"
+                    "[stage.left]\nkind = \"lua\"\nfile = \"m.lua\"\ndepends_on = [\"src\"]\non_error = \"skip\"\n", "");
+    run_wait(&run, 20);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    char *metrics = run_file(&run, "metrics.jsonl"), *second = strchr(metrics, '\n') + 1;
+    cr_assert(strstr(metrics, "\"left\"") < second, "%s", metrics);
+    cr_assert(strstr(second, "\"left\"") > strchr(second, '\n'), "%s", metrics);
+    free(metrics);
+    run_done(&run);
+}
+
+// What `look` finds in the state that `count` changes follows from the plan, not from who was ready first.
+static void
+s_shares(run_t *run, const char *arguments)
+{
+    run_start_after(run, "printf '%s\\n' 'local n = 0' 'stages = { count = { needs = { \"id\" }, gives = { \"a\" } }, "
+                         "look = { needs = { \"id\" }, gives = { \"b\" } } }' "
+                         "'function count(batch) n = n + 1 for i = 1, batch.rows do batch.out.a[i] = n end end' "
+                         "'function look(batch) for i = 1, batch.rows do batch.out.b[i] = n end end' "
+                         "'function snapshot() return { n = n } end' 'function restore(s) n = s.n end' >n.lua; ",
+                    "[run]\nname = \"n\"\nsteps = 8\n[stage.src]\nkind = \"synthetic\"\n"
+                    "[actor.book]\nkind = \"lua-state\"\nfile = \"n.lua\"\n"
+                    "[stage.slow]\nkind = \"synthetic\"\ndepends_on = [\"src\"]\n"
+                    "[stage.count]\nactor = \"book\"\nfunction = \"count\"\ndepends_on = [\"slow\"]\n"
+                    "[stage.look]\nactor = \"book\"\nfunction = \"look\"\ndepends_on = [\"src\"]\n"
+                    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\ncolumns = [\"a\", \"b\"]\n"
+                    "depends_on = [\"count\", \"look\"]\n", arguments);
+    run_wait(run, 20);
+    cr_assert_eq(run->code, 0, "%s", run->said);
+}
+
+Test(run, gives_stages_that_share_a_state_their_turns)
+{
+    run_t fast, slow;
+    s_shares(&fast, "");
+    s_shares(&slow, "--set stage.slow.busy_ms=30");
+    char *one = run_file(&fast, "out.jsonl"), *two = run_file(&slow, "out.jsonl");
+    cr_assert_str_eq(one, two);
+    free(one);
+    free(two);
+    run_done(&fast);
+    run_done(&slow);
+}
+
 Test(run, drains_on_an_interrupt)
 {
     run_t run;

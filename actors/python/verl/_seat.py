@@ -110,11 +110,21 @@ class Seat:
                 return False
         return True
 
+    def _has_turn(self) -> bool:
+        """Stages that share a state go through their batches in turn, by batch and then as the plan has them: else it
+        would be left to time what they find in it."""
+        host = self.world.host
+        if not host.program.keeps_state:
+            return True
+        return not any((other.next, other.index) < (self.next, self.index)
+                       for world in host.worlds for other in world.seats
+                       if other is not self and world.is_open(other) and not other.over())
+
     def judge(self) -> int:
         """As if the worker were idle: WORKER means ready."""
         if not self.world.is_open(self) or self.over():
             return OVER
-        if not self._has_data():
+        if not self._has_data() or not self._has_turn():
             return DATA
         if self.weights is not None and not self.weights.ready(self.next):
             return WEIGHTS

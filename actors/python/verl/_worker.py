@@ -135,6 +135,9 @@ class Worker:
             result = seat.kind.handler(batch) if seat.kind.arguments == 1 else seat.kind.handler(batch, stage)
             view.handled = now_ns() - begin
             stage.make(result, made, seat.plan.gives, batch.rows, batch.first_row)
+            if made.map_place is not None and not seat.plan.maps:
+                raise Failure("the handler returned verl.Rows, and the stage does not say that it makes new rows: "
+                              "maps=True would be right")
         except BaseException:
             made.release()
             raise
@@ -205,7 +208,8 @@ class Worker:
         host.running = None
         seat.book_run(now_ns())
         seat.next, seat.part, seat.made_rows, seat.ack = seat.after(batch), 0, 0, None
-        metrics = [list(metric) for metric in seat.stage.reports()]
+        # What other parts of a skipped batch measured is of no whole batch.
+        metrics = [] if seat.skipped else [list(metric) for metric in seat.stage.reports()]
         spent = seat.spent + [seat.bytes_out, 0, seat.bytes_unseen]
         version = ack.version.weights.version if ack.version is not None else 0
         body = ["done", seat.index, batch, seat.skipped, seat.busy, seat.handoff, version, spent, metrics]

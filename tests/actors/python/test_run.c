@@ -149,6 +149,15 @@ Test(python_run, a_failure_is_one_sentence_with_where)
     run_done(&run);
 }
 
+Test(python_run, new_rows_of_a_stage_that_does_not_declare_them_are_refused)
+{
+    run_t run;
+    s_whole(&run, IDS "[stage.stray]\nkind = \"command\"\ncommand = WORK\ndepends_on = [\"ids\"]\n", "");
+    cr_assert_eq(run.code, 1);
+    cr_assert(run_said(&run, "maps=True would be right"), "%s", run.said);
+    run_done(&run);
+}
+
 Test(python_run, an_exception_is_named_with_its_line)
 {
     run_t run;

@@ -38,6 +38,12 @@ def double(batch):
     return verl.Rows({"twin": numpy.tile([0, 1], batch.rows)}, numpy.repeat(numpy.arange(batch.rows), 2))
 
 
+@verl.stage(needs=["id"], gives=["stray:i64[n]"])
+def stray(batch):
+    """Makes new rows, and does not say that it does."""
+    return verl.Rows({"stray": [0]}, [0])
+
+
 @verl.stage(needs=["id", "twin", "name"], gives=["label:text"])
 def label(batch):
     """Reads columns of two stages, one of them through a row map."""
