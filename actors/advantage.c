@@ -61,18 +61,18 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     if (needs & VERL_NEEDS_GROUP)
         verl_declare_need(declaration, "group");
     if (needs & VERL_NEEDS_VALUES)
-        verl_declare_need(declaration, "values");
+        verl_declare_need(declaration, "values of response_ids");
     if (needs & VERL_NEEDS_BASELINE)
         verl_declare_need(declaration, "baseline");
     if (self->token_rewards)
-        verl_declare_need(declaration, "token_rewards");
+        verl_declare_need(declaration, "token_rewards of response_ids");
     for (int i = 0; !self->token_rewards && i < self->scores.count; i++)
         verl_declare_need(declaration, self->scores.names[i]);
     if (!self->token_rewards && self->scores.count == 0)
         verl_declare_error(declaration, "scores", "no column is named: { score = 1.0 } would be right");
     if (self->kl_coef > 0)
-        verl_declare_need(declaration, verl_declare_has_upstream(declaration, "old_logprobs") ? "old_logprobs"
-                                                                                              : "rollout_logprobs");
+        verl_declare_need(declaration, verl_declare_has_upstream(declaration, "old_logprobs of response_ids")
+                                           ? "old_logprobs of response_ids" : "rollout_logprobs of response_ids");
     return 0;
 }
 
@@ -300,5 +300,6 @@ VERL_KIND(advantage,
     .about = "makes advantages of scores",
     .stages = { { "advantage", s_advantage, .about = "works on a whole batch, so that groups are whole",
                   .options_size = sizeof(advantage_t), .options = s_options,
-                  .needs = { "response_ids", "response_mask?", "ref_logprobs if kl_coef > 0" },
+                  .needs = { "response_ids", "response_mask? of response_ids",
+                             "ref_logprobs of response_ids if kl_coef > 0" },
                   .gives = { "advantages:f32[n,*]", "returns:f32[n,*]" }, .declare = s_declare } })
