@@ -12,38 +12,27 @@ s_writes(const verl_draft_stage_t *stage)
     return stage->handler && stage->handler->writes_weights;
 }
 
-static const char *
-s_list(verl_draft_t *draft, const char *list, const char *name)
+// The first stage that updates the weights of an actor; -1: none does.
+static int
+s_first_writer(const verl_draft_t *draft, int actor)
 {
-    return list ? verl_pool_print(draft->pool, "%s, `%s`", list, name) : verl_pool_print(draft->pool, "`%s`", name);
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].actor == actor && s_writes(&draft->stages[i]))
+            return i;
+    return -1;
 }
 
-// The stage that updates the weights of an actor; -1, reported, where there is none or more than one.
+// The same, reported where there is none.
 static int
 s_writer_of(verl_draft_t *draft, const verl_draft_stage_t *stage, verl_at_t at)
 {
-    int writer = -1, count = 0;
-    const char *list = NULL;
-    for (int i = 0; i < draft->stages_count; i++)
-        if (draft->stages[i].actor == stage->actor && s_writes(&draft->stages[i])) {
-            writer = i;
-            count++;
-            list = s_list(draft, list, draft->stages[i].name);
-        }
-    if (count == 1)
-        return writer;
-    const char *actor = draft->actors[stage->actor].name;
-    if (count == 0)
+    int writer = s_first_writer(draft, stage->actor);
+    if (writer < 0)
         verl_problem_add(&draft->problems, at,
                          "`%s` may be behind with its weights, but no stage of the actor `%s` updates "
                          "them: no staleness, or `weights = \"STAGE\"` that says whose they are, would be right",
-                         stage->name, actor);
-    else
-        verl_problem_add(&draft->problems, at,
-                         "the weights of the actor `%s` are updated by %s: `weights = ` one of them "
-                         "would be right",
-                         actor, list);
-    return -1;
+                         stage->name, draft->actors[stage->actor].name);
+    return writer;
 }
 
 // The stage that `weights` names; -1, reported, where it will not do.
@@ -193,9 +182,25 @@ s_check_shared(verl_draft_t *draft, int index)
     }
 }
 
+// Versions are numbered by the batches of one writer: those of two would overtake each other, in no order that lasts.
+static void
+s_check_writer(verl_draft_t *draft, int index)
+{
+    const verl_draft_stage_t *stage = &draft->stages[index];
+    int first = s_writes(stage) ? s_first_writer(draft, stage->actor) : index;
+    if (first != index)
+        verl_problem_add(&draft->problems, stage->at,
+                         "`%s` and `%s` both update the weights of the actor `%s`, and which comes first would be left "
+                         "to time: one stage that does, or an actor for each, would be right",
+                         draft->stages[first].name, stage->name, draft->actors[stage->actor].name);
+}
+
 void
 verl_draft_weights(verl_draft_t *draft)
 {
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].actor >= 0)
+            s_check_writer(draft, i);
     for (int i = 0; i < draft->stages_count; i++)
         if (draft->stages[i].actor >= 0)
             s_bind(draft, &draft->stages[i]);
