@@ -4,14 +4,17 @@
 
 static const verl_option_t s_state_options[] = {
     VERL_OPTION_OF(PATH, verl_policy_t, model, "Hugging Face directory, or .gguf file", .must_exist = true,
+                   .of_weights = true,
                    .also = "verl:actor_rollout_ref.model.path trl:model_name_or_path openrlhf:--pretrain"),
     VERL_OPTION_OF(PATH, verl_policy_t, tokenizer, "tokenizer, where it is not the model's", .optional = true,
                    .must_exist = true, .also = "verl:actor_rollout_ref.model.tokenizer_path"),
     VERL_CHOICE(verl_policy_t, dtype, "f32", "f32|bf16", "numbers of the matrix products; weights are kept as f32",
                 .also = "verl:actor_rollout_ref.model.dtype trl:torch_dtype openrlhf:--bf16"),
-    VERL_CHOICE(verl_policy_t, init, "load", "load|random", "where the first weights come from"),
-    VERL_REAL(verl_policy_t, init_std, 0.02, 0, 10, "", "init = \"random\": standard deviation of the weights"),
-    VERL_INT(verl_policy_t, init_seed, 1, 0, 1e15, "", "init = \"random\": other seeds give other weights"),
+    VERL_CHOICE(verl_policy_t, init, "load", "load|random", "where the first weights come from", .of_weights = true),
+    VERL_REAL(verl_policy_t, init_std, 0.02, 0, 10, "", "init = \"random\": standard deviation of the weights",
+              .of_weights = true),
+    VERL_INT(verl_policy_t, init_seed, 1, 0, 1e15, "", "init = \"random\": other seeds give other weights",
+             .of_weights = true),
     VERL_INT(verl_policy_t, threads, 0, 0, 4096, "threads", "threads of one computation; 0: all that it may use"),
     VERL_OPTIONS_END
 };

@@ -221,6 +221,8 @@ typedef struct verl_option {
     const char        *also;                // names in other systems: "verl:actor.optim.lr trl:learning_rate openrlhf:--actor_learning_rate"
     bool               optional;            // may be absent without default: "" / 0 / empty / NULL
     bool               must_exist;          // PATH, PATHS: checked at load
+    bool               of_weights;          // decides the weights that the kind begins with: who works with those of
+                                            // another begins with the same, and who is changed in it begins anew
 } verl_option_t;
 
 // A range check is written !(v >= min && v <= max), so that NaN is refused.

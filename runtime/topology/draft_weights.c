@@ -2,6 +2,8 @@
 //
 // Stages of one actor share its weights in place. A stage that may be behind gets an actor of its own here, of the same
 // kind with the same state, which is fed by published versions: `actor.stage`.
+#include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/topology/draft.h"
 #include "runtime/topology/value.h"
@@ -60,6 +62,47 @@ s_writer_named(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_
     return writer;
 }
 
+// Two ways to write one path are one.
+static bool
+s_is_same(const verl_option_t *option, const verl_value_t *a, const verl_value_t *b)
+{
+    char one[PATH_MAX], other[PATH_MAX];
+    if (!a || !b || a->type != b->type)
+        return a == b;
+    if (a->type != VERL_VALUE_STRING)
+        return a->boolean == b->boolean && a->integer == b->integer && a->real == b->real;
+    bool paths = option->type == VERL_OPTION_PATH && realpath(a->string, one) && realpath(b->string, other);
+    return strcmp(paths ? one : a->string, paths ? other : b->string) == 0;
+}
+
+static const char *
+s_shown(verl_draft_t *draft, const verl_value_t *value)
+{
+    char text[100];
+    if (value && value->type == VERL_VALUE_STRING)
+        return verl_pool_print(draft->pool, "\"%s\"", value->string);
+    return value ? verl_pool_copy(draft->pool, verl_value_brief(value, text, sizeof text)) : "none";
+}
+
+// Before the first update a reader works with what it began with itself: that has to be what the writer began with.
+static bool
+s_begin_alike(verl_draft_t *draft, int reader, int writer)
+{
+    const verl_draft_actor_t *to = &draft->actors[reader], *from = &draft->actors[writer];
+    for (const verl_option_t *option = to->kind->options; option && option->name; option++) {
+        const verl_value_t *mine = verl_value_get(&to->options, option->name);
+        const verl_value_t *its = verl_value_get(&from->options, option->name);
+        if (!option->of_weights || to->unsure || from->unsure || s_is_same(option, mine, its))
+            continue;
+        verl_problem_add(&draft->problems, verl_draft_at(to->node, option->name, to->at),
+                         "`%s` begins with %s = %s, and `%s`, whose weights it works with, with %s: the same in both "
+                         "would be right",
+                         to->name, option->name, s_shown(draft, mine), from->name, s_shown(draft, its));
+        return false;
+    }
+    return true;
+}
+
 // Can the one kind take what the other gives? A program takes whatever columns come.
 static bool
 s_agree(verl_draft_t *draft, const verl_draft_stage_t *stage, int writer, verl_at_t at)
@@ -75,7 +118,7 @@ s_agree(verl_draft_t *draft, const verl_draft_stage_t *stage, int writer, verl_a
                          "kind `%s` does not publish its weights: %s would be right", from->name,
                          to->external ? "a stage of a kind that does" : "staleness 0, in the same actor,");
     else
-        return true;
+        return to->external || s_begin_alike(draft, stage->actor, draft->stages[writer].actor);
     return false;
 }
 

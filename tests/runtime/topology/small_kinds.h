@@ -97,7 +97,8 @@ typedef struct {
     double lr, kl_coef;
 } update_t;
 static const verl_option_t s_policy_options[] = { VERL_STRING(policy_t, model, "tiny", "model directory",
-                                                              .also = "verl:actor.model.path trl:model_name_or_path"),
+                                                              .also = "verl:actor.model.path trl:model_name_or_path",
+                                                              .of_weights = true),
                                                   VERL_OPTIONS_END };
 static const verl_option_t s_generate_options[] = { VERL_INT(generate_t, samples, 1, 1, 1024, "",
                                                              "responses for each prompt",
