@@ -1,15 +1,18 @@
 // rule_reward.c: scores responses by a rule: a right answer that is known, a pattern, or chance (a control).
 //
-// A score is a function of the row alone (and of its place, for chance), so that a batch may come in parts.
+// A score is a function of the row alone (and of its place, for chance), so that a batch may come in parts; the figures
+// of a held-out set are of whole groups, so that its batches come whole.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <verl.h>
+#include "actors/kit/groups.h"
 #include "actors/kit/measure.h"
 #include "actors/rl/rules.h"
 #include "actors/text/utf8.h"
 
 #define S_RULES "exact|regex|gsm8k|gsm8k_flexible|math|dapo|random"
+#define SOURCE_MOST 200                     // bytes: the longest figure's name adds 38, and has room for 255
 
 enum { METRICS_TRAIN, METRICS_VAL, METRICS_NONE };
 
@@ -85,6 +88,8 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
         verl_declare_need(declaration, "source?");
         verl_declare_need(declaration, "group?");
     }
+    if (self->metrics != METRICS_VAL)
+        verl_declare_by_row(declaration);
     verl_rule_t *rule = s_new_rule(self, 0, error, sizeof error);
     if (!rule)
         verl_declare_error(declaration, verl_rule_needs(s_kind(self)) & VERL_RULE_NEEDS_PATTERN ? "pattern" : "rule",
@@ -101,6 +106,22 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
 // ---------------------------------------------------------------------------------------------------------------
 // Judging
 
+// The shortest digits that read back as the same f32; with an exponent only from 1e16 on and below 1e-6.
+static int
+s_write_real(float value, char room[32])
+{
+    int digits = 0;
+    do
+        snprintf(room, 32, "%.*e", digits++, (double) value);
+    while (digits < 9 && strtof(room, NULL) != value);
+    const char *power = strchr(room, 'e');
+    long exponent = power ? strtol(power + 1, NULL, 10) : 99;      // of what is not finite: none
+    if (exponent < -6 || exponent > 15)
+        return snprintf(room, 32, "%.*g", digits, (double) value);
+    int decimals = digits - 1 - (int) exponent;
+    return snprintf(room, 32, "%.*f", decimals > 0 ? decimals : 0, (double) value);
+}
+
 // The right answer of a row: text, or a number written as text in `room`.
 static const char *
 s_answer(const verl_column_t *answer, int64_t row, char room[32], size_t *ret_bytes)
@@ -111,9 +132,9 @@ s_answer(const verl_column_t *answer, int64_t row, char room[32], size_t *ret_by
     if (answer->dtype == VERL_TEXT)
         return verl_column_text(answer, row, ret_bytes);
     double value = verl_column_number(answer, row);
-    int bytes = answer->dtype == VERL_I64 ? snprintf(room, 32, "%lld", (long long) *verl_column_i64(answer, row))
-                                          : snprintf(room, 32, "%.9g", value);
-    *ret_bytes = (size_t) bytes;
+    bool real = answer->dtype == VERL_F32 || answer->dtype == VERL_BF16;
+    int64_t integer = answer->dtype == VERL_I64 ? *verl_column_i64(answer, row) : real ? 0 : (int64_t) value;
+    *ret_bytes = (size_t) (real ? s_write_real((float) value, room) : snprintf(room, 32, "%lld", (long long) integer));
     return room;
 }
 
@@ -163,53 +184,111 @@ s_begin_work(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out, wor
 // ---------------------------------------------------------------------------------------------------------------
 // Figures
 
+// What the figures of a held-out set are named after.
+typedef struct {
+    const verl_column_t *source;            // or NULL
+    verl_groups_t        groups;            // none where there is no column group
+    int64_t              samples;           // of a prompt, at most
+    char                 mean[32], best[40];
+} held_out_t;
+
+static const char *
+s_source(const held_out_t *self, int64_t row, size_t *ret_bytes)
+{
+    static const char unknown[] = "unknown";
+    *ret_bytes = sizeof unknown - 1;
+    bool text = self->source && self->source->dtype == VERL_TEXT;
+    return text ? verl_column_text(self->source, row, ret_bytes) : unknown;
+}
+
+static int
+s_check_source(verl_stage_t *stage, const verl_batch_t *in, const held_out_t *self, int64_t row)
+{
+    size_t bytes;
+    const char *text = s_source(self, row, &bytes);
+    long long place = (long long) (verl_batch_first_row(in) + row);
+    if (bytes > SOURCE_MOST)
+        return verl_fail(stage, "row %lld: source has %zu bytes, and figures are named after it: at most %d would be "
+                         "right", place, bytes, SOURCE_MOST);
+    if (memchr(text, 0, bytes) || verl_utf8_valid((const uint8_t *) text, bytes) < bytes)
+        return verl_fail(stage, "row %lld: source is not UTF-8 without zero bytes, and figures are named after it",
+                         place);
+    return 0;
+}
+
+static int
+s_find_groups(verl_stage_t *stage, const verl_column_t *group, held_out_t *self)
+{
+    int64_t *keys = group ? verl_groups_keys(stage, group) : NULL;
+    if (!keys)
+        return group ? -1 : 0;
+    int rc = verl_groups_find(keys, group->rows, &self->groups);
+    free(keys);
+    if (rc != 0)
+        return verl_fail(stage, "no memory for the groups of %lld rows", (long long) group->rows);
+    for (int64_t i = 0; i < self->groups.count; i++) {
+        int64_t rows = self->groups.starts[i + 1] - self->groups.starts[i];
+        self->samples = rows > self->samples ? rows : self->samples;
+    }
+    return 0;
+}
+
+static int
+s_begin_held_out(verl_stage_t *stage, const verl_batch_t *in, held_out_t *self)
+{
+    *self = (held_out_t) { .source = verl_batch_column(in, "source"), .samples = 1 };
+    int rc = s_find_groups(stage, verl_batch_column(in, "group"), self);
+    for (int64_t row = 0; rc == 0 && row < verl_batch_rows(in); row++)
+        rc = s_check_source(stage, in, self, row);
+    snprintf(self->mean, sizeof self->mean, "mean@%lld", (long long) self->samples);
+    snprintf(self->best, sizeof self->best, "best@%lld/mean", (long long) self->samples);
+    return rc;
+}
+
 // One value under KIND/SOURCE/VALUENAME: value is empty for correctness, else "format/" and the like.
 static void
-s_measure_row(verl_stage_t *stage, const char *kind, const verl_column_t *source, int64_t row, const char *value,
+s_measure_row(verl_stage_t *stage, const char *kind, const held_out_t *self, int64_t row, const char *value,
               const char *name, float figure)
 {
-    char metric[256], set[151];
-    size_t bytes = 7;
-    const char *text = source && source->dtype == VERL_TEXT ? verl_column_text(source, row, &bytes) : "unknown";
-    snprintf(set, sizeof set, "%.*s", (int) (bytes < sizeof set ? bytes : sizeof set - 1), text);
-    set[verl_utf8_valid((const uint8_t *) set, strlen(set))] = 0;
-    snprintf(metric, sizeof metric, "%s/%s/%s%s", kind, set, value, name);
+    char metric[256];
+    size_t bytes;
+    const char *source = s_source(self, row, &bytes);
+    snprintf(metric, sizeof metric, "%s/%.*s/%s%s", kind, (int) bytes, source, value, name);
     verl_metric(stage, metric, (double) figure);
 }
 
-// Rows of the first group: how many samples there are to a prompt.
-static int64_t
-s_samples(const verl_column_t *group, int64_t rows)
+// The mean over groups of the best of each.
+static void
+s_measure_best(verl_stage_t *stage, const held_out_t *self, const float *correct)
 {
-    int64_t samples = 1;
-    while (group && samples < rows && verl_column_number(group, samples) == verl_column_number(group, 0))
-        samples++;
-    return samples;
+    const verl_groups_t *groups = &self->groups;
+    for (int64_t i = 0; self->samples > 1 && i < groups->count; i++) {
+        int64_t first = groups->order[groups->starts[i]];
+        float most = correct[first];
+        for (int64_t at = groups->starts[i]; at < groups->starts[i + 1]; at++)
+            most = correct[groups->order[at]] > most ? correct[groups->order[at]] : most;
+        s_measure_row(stage, "val-aux", self, first, "", self->best, most);
+    }
 }
 
 // The mean over rows, and, where a prompt has several, the mean over prompts of the best.
-static void
+static int
 s_measure_held_out(verl_stage_t *stage, const verl_batch_t *in, const work_t *work)
 {
-    const verl_column_t *source = verl_batch_column(in, "source"), *group = verl_batch_column(in, "group");
-    int64_t rows = verl_batch_rows(in), samples = s_samples(group && verl_column_is_number(group) ? group : NULL, rows);
+    held_out_t set;
+    int rc = s_begin_held_out(stage, in, &set);
     bool formats =
         (verl_rule_needs(work->kind) & VERL_RULE_NEEDS_PATTERN) || strcmp(verl_rule_name(work->kind), "exact");
-    char mean[32], best[32];
-    snprintf(mean, sizeof mean, "mean@%lld", (long long) samples);
-    snprintf(best, sizeof best, "best@%lld/mean", (long long) samples);
-    for (int64_t row = 0; row < rows; row++) {
-        s_measure_row(stage, "val-core", source, row, "", mean, work->correct[row]);
-        s_measure_row(stage, "val-aux", source, row, "reward/", mean, work->score[row]);
+    for (int64_t row = 0; rc == 0 && row < verl_batch_rows(in); row++) {
+        s_measure_row(stage, "val-core", &set, row, "", set.mean, work->correct[row]);
+        s_measure_row(stage, "val-aux", &set, row, "reward/", set.mean, work->score[row]);
         if (formats)
-            s_measure_row(stage, "val-aux", source, row, "format/", mean, work->format[row]);
+            s_measure_row(stage, "val-aux", &set, row, "format/", set.mean, work->format[row]);
     }
-    for (int64_t from = 0; samples > 1 && from + samples <= rows; from += samples) {
-        float most = work->correct[from];
-        for (int64_t row = from; row < from + samples; row++)
-            most = work->correct[row] > most ? work->correct[row] : most;
-        s_measure_row(stage, "val-aux", source, from, "", best, most);
-    }
+    if (rc == 0)
+        s_measure_best(stage, &set, work->correct);
+    verl_groups_done(&set.groups);
+    return rc;
 }
 
 static int
@@ -217,7 +296,7 @@ s_measure(verl_stage_t *stage, const verl_batch_t *in, const work_t *work)
 {
     const rule_reward_t *self = verl_stage_options(stage);
     if (self->metrics == METRICS_VAL)
-        s_measure_held_out(stage, in, work);
+        return s_measure_held_out(stage, in, work);
     if (self->metrics != METRICS_TRAIN)
         return 0;
     verl_metrics_t *metrics = calloc(1, sizeof *metrics);
@@ -298,8 +377,8 @@ s_score(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
 
 VERL_KIND(rule_reward,
     .about = "scores responses by a rule",
-    .stages = { { "score", s_score, .about = "judges each response",
+    .stages = { { "score", s_score, .about = "judges each response, part by part unless metrics is val",
                   .options_size = sizeof(rule_reward_t), .options = s_options,
                   .needs = { "response", "prompt?", "response_ids if overlong_buffer > 0" },
                   .gives = { "score:f32[n]", "correct:f32[n]", "format:f32[n]" },
-                  .by_row = true, .declare = s_declare } })
+                  .declare = s_declare } })

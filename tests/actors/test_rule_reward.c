@@ -1,6 +1,9 @@
 // test_rule_reward.c: the reward stage around the rules of actors/rl, which have tests of their own.
+#include <math.h>
 #include "actors/rl/rules.h"
 #include "rig.h"
+#include "runtime/topology/kinds.h"
+#include "runtime/topology/topology.h"
 
 static const char *const s_prompts[] = { "1+1=", "2+3=", "9+9=", "4+4=" };
 static const char *const s_responses[] = { "2", "6", " 18\n", "" };
@@ -78,25 +81,184 @@ Test(rule_reward, a_held_out_set_is_measured_by_source_and_by_group)
     rig_close(&rig);
 }
 
-// 149 bytes and a letter of two: what a metric's name has no room for goes as a whole character.
-Test(rule_reward, a_long_source_is_cut_between_two_characters)
+// Scores four responses, each of which is its answer as text; expected tells which are.
+static void
+s_check_answers(rig_t *rig, verl_batch_t *made, const char *const *responses, const float *expected)
+{
+    rig_add_texts(made, "response", responses);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(rig, in, 0), 0, "%s", rig->failure);
+    for (int64_t row = 0; row < verl_batch_rows(in); row++)
+        cr_assert_eq(s_score(rig, row), expected[row], "\"%s\" scores %g", responses[row],
+                     (double) s_score(rig, row));
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(rig);
+}
+
+Test(rule_reward, an_answer_may_be_a_real_number)
 {
     rig_t rig;
-    char source[160], metric[256];
-    memset(source, 'x', 149);
-    memcpy(source + 149, "\xc3\xa4", 3);
-    const char *const sources[] = { source, source, source, source };
-    rig_open(&rig, "rule_reward", "score", "reward", "", "metrics = \"val\"", NULL);
+    const float answers[] = { 3.14f, 0.1f, -2.5f, 1e6f, 16777216, 0.00001f, 0, 1e10f, 1e20f, 0.3f };
+    const char *const responses[] = { "3.14", "0.1", "-2.5", "1000000", "16777216", "0.00001", "0", "10000000000",
+                                      "1e+20", "0.30" };
+    const float expected[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 0 };
+    rig_open(&rig, "rule_reward", "score", "reward", "", "", NULL);
+    verl_batch_t *made = rig_made(3, 10);
+    rig_add_reals(made, "answer", answers);
+    s_check_answers(&rig, made, responses, expected);
+}
+
+Test(rule_reward, neighbours_among_real_numbers_are_told_apart)
+{
+    rig_t rig;
+    float answers[] = { 0.1f, 0.1f, 16777214, 16777214 };
+    answers[1] = nextafterf(0.1f, 1);
+    const char *const responses[] = { "0.1", "0.1", "16777214", "16777215" };
+    const float expected[] = { 1, 0, 1, 0 };
+    rig_open(&rig, "rule_reward", "score", "reward", "", "", NULL);
+    verl_batch_t *made = rig_made(3, 4);
+    rig_add_reals(made, "answer", answers);
+    s_check_answers(&rig, made, responses, expected);
+}
+
+Test(rule_reward, an_answer_may_be_an_integer_of_four_bytes)
+{
+    rig_t rig;
+    const char *const responses[] = { "2147483647", "-2147483648", "0", "7" };
+    const float expected[] = { 1, 1, 1, 0 };
+    rig_open(&rig, "rule_reward", "score", "reward", "", "", NULL);
+    verl_batch_t *made = rig_made(3, 4);
+    int32_t *answers = verl_batch_add_i32(made, "answer");
+    memcpy(answers, (int32_t[]) { INT32_MAX, INT32_MIN, 0, 8 }, 4 * sizeof *answers);
+    s_check_answers(&rig, made, responses, expected);
+}
+
+// Twelve rows of one source, `right` of which are; run as a held-out set by these groups.
+static void
+s_run_groups(rig_t *rig, const int64_t *groups, const float *right)
+{
+    const char *texts[12];
+    float answers[12];
+    for (int i = 0; i < 12; i++) {
+        texts[i] = "1";
+        answers[i] = right[i];
+    }
+    rig_open(rig, "rule_reward", "score", "reward", "", "metrics = \"val\"", NULL);
+    verl_batch_t *made = rig_made(3, 12);
+    rig_add_texts(made, "response", texts);
+    rig_add_reals(made, "answer", answers);
+    rig_add_integers(made, "group", groups);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(rig, in, 0), 0, "%s", rig->failure);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+}
+
+// Of groups of 2, 4, 1, 4 and 1 rows three have a right one, and there are four of those.
+Test(rule_reward, the_best_is_that_of_each_group_whatever_its_size)
+{
+    rig_t rig;
+    s_run_groups(&rig, (int64_t[]) { 5, 5, 6, 6, 6, 6, 7, 8, 8, 8, 8, 9 },
+                 (float[]) { 0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 1 });
+    cr_assert_float_eq(rig_metric(&rig, "val-aux/unknown/best@4/mean"), 3.0 / 5, 1e-9);
+    cr_assert_float_eq(rig_metric(&rig, "val-core/unknown/mean@4"), 4.0 / 12, 1e-9);
+    cr_assert(!rig_has_metric(&rig, "val-aux/unknown/best@2/mean"));
+    rig_close(&rig);
+}
+
+Test(rule_reward, rows_of_a_group_may_lie_apart)
+{
+    rig_t rig;
+    s_run_groups(&rig, (int64_t[]) { 0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2 },
+                 (float[]) { 1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0 });
+    cr_assert_float_eq(rig_metric(&rig, "val-aux/unknown/best@4/mean"), 1.0 / 3, 1e-9);
+    rig_close(&rig);
+}
+
+// As doubles all twelve would be one group.
+Test(rule_reward, groups_are_told_apart_by_all_their_bits)
+{
+    rig_t rig;
+    const int64_t base = INT64_C(1) << 62;
+    s_run_groups(&rig, (int64_t[]) { base, base, base + 1, base + 1, base + 2, base + 2, base + 3, base + 3, base + 4,
+                                     base + 4, base + 5, base + 5 },
+                 (float[]) { 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 });
+    cr_assert_float_eq(rig_metric(&rig, "val-aux/unknown/best@2/mean"), 2.0 / 6, 1e-9);
+    rig_close(&rig);
+}
+
+// Runs a held-out set whose third row has this source.
+static int
+s_run_source(rig_t *rig, const char *source)
+{
+    const char *const sources[] = { "sums", "sums", source, "sums" };
+    rig_open(rig, "rule_reward", "score", "reward", "", "metrics = \"val\"", NULL);
     verl_batch_t *made = s_batch();
     rig_add_texts(made, "answer", s_answers);
     rig_add_texts(made, "source", sources);
     verl_batch_t *in = rig_see(made);
-    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
-    snprintf(metric, sizeof metric, "val-core/%.149s/mean@1", source);
-    cr_assert(rig_has_metric(&rig, metric));
+    int rc = rig_run(rig, in, 0);
     verl_batch_destroy(&in);
     verl_batch_destroy(&made);
+    return rc;
+}
+
+Test(rule_reward, a_source_of_200_bytes_names_its_figures)
+{
+    rig_t rig;
+    char source[201] = "", metric[256];
+    memset(source, 'x', 200);
+    cr_assert_eq(s_run_source(&rig, source), 0, "%s", rig.failure);
+    snprintf(metric, sizeof metric, "val-core/%s/mean@1", source);
+    cr_assert_float_eq(rig_metric(&rig, metric), 1, 1e-9);
     rig_close(&rig);
+}
+
+Test(rule_reward, a_longer_source_is_refused)
+{
+    rig_t rig;
+    char source[202] = "";
+    memset(source, 'x', 201);
+    cr_assert_neq(s_run_source(&rig, source), 0);
+    cr_assert_str_eq(rig.failure, "row 2: source has 201 bytes, and figures are named after it: at most 200 would be "
+                                  "right");
+    rig_close(&rig);
+}
+
+Test(rule_reward, a_source_that_is_no_text_is_refused)
+{
+    rig_t rig;
+    cr_assert_neq(s_run_source(&rig, "sums\xff"), 0);
+    cr_assert_str_eq(rig.failure, "row 2: source is not UTF-8 without zero bytes, and figures are named after it");
+    rig_close(&rig);
+}
+
+// Checks a topology in which a stage with these metrics cuts its batches into two parts.
+static verl_plan_t *
+s_load_in_parts(const char *metrics, verl_topology_errors_t *errors)
+{
+    char text[1024];
+    verl_error_t error = { "" };
+    cr_assert_eq(verl_kind_register_all(verl_kinds, &error), 0, "%s", error.text);
+    int bytes = snprintf(text, sizeof text,
+                         "[run]\nsteps = 1\n"
+                         "[stage.data]\nkind = 'loader'\nfiles = ['" VERL_SOURCE_DIR
+                         "/topologies/data/addition-sft.jsonl']\nrows = 0\n"
+                         "[stage.reward]\nkind = 'rule-reward'\nrule = 'random'\nmetrics = '%s'\nparts = 2\n"
+                         "depends_on = ['data']\n", metrics);
+    return verl_topology_load_text(text, (size_t) bytes, "t.toml", NULL, 0, errors);
+}
+
+Test(rule_reward, a_held_out_set_is_measured_whole)
+{
+    verl_topology_errors_t errors;
+    cr_assert_null(s_load_in_parts("val", &errors));
+    cr_assert(strstr(errors.items[0], "works on whole batches"), "%s", errors.items[0]);
+    verl_topology_errors_done(&errors);
+    verl_plan_t *plan = s_load_in_parts("train", &errors);
+    cr_assert(plan, "%s", errors.count ? errors.items[0] : "");
+    verl_plan_destroy(&plan);
 }
 
 Test(rule_reward, one_prompt_of_a_held_out_set_is_shown_once)
