@@ -13,9 +13,9 @@
 
 // Words that say nothing about which answer it is.
 static const char *const s_words[] = {
-    "an", "a",      "square", "ways",  "integers", "dollars",  "mph",       "inches",  "hours",
-    "km", "units",  "points", "feet",  "minutes",  "digits",   "cents",     "degrees", "cm",
-    "gm", "pounds", "meters", "meals", "edges",    "students", "multiples",
+    "square", "ways",   "integers", "dollars", "mph",    "inches",   "hours",     "km",
+    "units",  "points", "feet",     "minutes", "digits", "cents",    "degrees",   "cm",
+    "gm",     "pounds", "meters",   "meals",   "edges",  "students", "multiples",
 };
 
 static const char *const s_edits[][2] = {
@@ -47,6 +47,40 @@ s_drop_word(latex_t *text, const char *word)
         if (!whole)
             continue;
         memmove(next, next + bytes, text->bytes - behind + 1);
+        text->bytes -= bytes;
+    }
+}
+
+static bool
+s_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+// Bytes of the article that begins at `at`, with the space behind it; 0: none does. It stands alone before a word of
+// two letters or more, or before a number; in "2a", "a + b" and "a x" it is a variable.
+static size_t
+s_article(const latex_t *text, size_t at)
+{
+    const char *from = text->text + at;
+    size_t bytes = strncmp(from, "an ", 3) == 0 ? 3 : strncmp(from, "a ", 2) == 0 ? 2 : 0;
+    if (bytes == 0 || (at > 0 && !memchr(" \t\n{$", from[-1], 5)))
+        return 0;
+    const char *next = from + bytes + strspn(from + bytes, " $");
+    return s_digit(next[0]) || (next[0] != '\\' && s_letter(next[0]) && s_letter(next[1])) ? bytes : 0;
+}
+
+static void
+s_drop_articles(latex_t *text)
+{
+    size_t at = 0;
+    while (!text->failed && at < text->bytes) {
+        size_t bytes = s_article(text, at);
+        if (bytes == 0) {
+            at++;
+            continue;
+        }
+        memmove(text->text + at, text->text + at + bytes, text->bytes - at - bytes + 1);
         text->bytes -= bytes;
     }
 }
@@ -110,7 +144,7 @@ s_digits_and_commas(const latex_t *text)
 {
     bool digit = false;
     for (size_t i = 0; i < text->bytes; i++) {
-        if (text->text[i] != ',' && (text->text[i] < '0' || text->text[i] > '9'))
+        if (text->text[i] != ',' && !s_digit(text->text[i]))
             return false;
         digit = digit || text->text[i] != ',';
     }
@@ -131,6 +165,7 @@ s_normal(span_t span)
     s_unwrap(&text, "\\text{");
     s_unwrap(&text, "\\overline{");
     s_unwrap(&text, "\\boxed{");
+    s_drop_articles(&text);
     for (size_t i = 0; i < sizeof s_words / sizeof s_words[0]; i++)
         s_drop_word(&text, s_words[i]);
     verl_latex_replace(&text, "$", "");
@@ -144,13 +179,15 @@ s_normal(span_t span)
     return text;
 }
 
+// Texts of which nothing is left are compared as they stand.
 static bool
 s_equivalent(span_t given, span_t answer)
 {
     latex_t x = s_normal(given), y = s_normal(answer);
-    span_t a = { x.text, x.bytes };
+    span_t a = { x.text, x.bytes }, raw = verl_span_trim(answer);
     bool same = !x.failed && !y.failed &&
-                (verl_span_equal(a, (span_t){ y.text, y.bytes }) || verl_span_equal(a, verl_span_trim(answer)));
+                (a.bytes == 0 ? verl_span_equal(verl_span_trim(given), raw)
+                              : verl_span_equal(a, (span_t){ y.text, y.bytes }) || verl_span_equal(a, raw));
     free(x.text);
     free(y.text);
     return same;

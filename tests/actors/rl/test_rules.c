@@ -161,6 +161,22 @@ Test(rules, dapo)
           { "\\boxed{", "", -1 }, { "\\boxed{42", "4", -1 }, { "Answer: \\text{", "\\text{", 1 });
 }
 
+Test(rules, dapo_takes_an_article_from_a_word_and_leaves_a_variable)
+{
+    CHECK("dapo", NULL, { "Answer: a dog", "dog", 1 }, { "Answer: dog", "an dog", 1 }, { "Answer: an 8", "8", 1 },
+          { "Answer: \\text{a square root}", "root", 1 }, { "Answer: 2", "2a", -1 }, { "Answer: 2a", "2a", 1 },
+          { "Answer: +b", "a+b", -1 }, { "Answer: + b", "a + b", -1 }, { "Answer: an", "a", -1 },
+          { "Answer: a", "a", 1 }, { "Answer: $a$", "a", 1 }, { "Answer: x^2", "a x^2", -1 },
+          { "Answer: ax^2", "a x^2", 1 }, { "Answer: 2 + a", "2+", -1 }, { "Answer: banana split", "banan split", -1 },
+          { "Answer: \\pi", "a \\pi", -1 }, { "Answer: a $5 bill", "5 bill", 1 });
+}
+
+Test(rules, dapo_texts_of_which_nothing_is_left_are_equal_only_as_they_stand)
+{
+    CHECK("dapo", NULL, { "Answer: \\$", "a", -1 }, { "Answer: \\$", "", -1 }, { "Answer: dollars", "km", -1 },
+          { "Answer: dollars", "", -1 }, { "Answer: dollars", "dollars", 1 }, { "Answer: \\$ ", " \\$", 1 });
+}
+
 Test(rules, regex)
 {
     CHECK("regex", "answer is (\\d+)", { "the answer is 42", "42", 1 }, { "answer is 4, no, answer is 42", "42", 1 },
