@@ -229,7 +229,7 @@ const char *verl_stage_label(const director_t *self, int64_t revision, int stage
 const verl_plan_actor_t *verl_party_actor(const director_t *self, const party_t *party);
 const verl_plan_t *verl_party_plan(const director_t *self, const party_t *party, int *ret_actor);
 void        verl_waiters(const director_t *self, const party_t *party, char *text, size_t size);
-bool        verl_party_saves(const director_t *self, const party_t *party);
+bool        verl_party_saves(const director_t *self, const party_t *party);    // of several replicas only the first
 
 // revisions.c
 revision_t *verl_revision_new(director_t *self, verl_plan_t *plan, bool owned, verl_error_t *error);
@@ -252,6 +252,8 @@ json_t *verl_bases_json(const revision_t *revision);                            
 int     verl_bases_read(revision_t *revision, const json_t *bases, verl_error_t *error);    // bases: NULL: of the cut
 // The stage whose updates make the weights that a stage works with, by an edge or in place; -1: none.
 int     verl_plan_writer(const verl_plan_t *plan, int stage);
+// Does an actor only work with versions of weights that others publish? What it needs then comes by them.
+bool    verl_plan_is_fed(const verl_plan_t *plan, int actor);
 
 // advance.c: what follows from reports
 void verl_advance(director_t *self);

@@ -8,12 +8,20 @@
 // What a sink wrote is handed over where it lies: its successor begins when it is over.
 #include "runtime/director/director_impl.h"
 
+// What is fed needs nothing of its predecessor.
+static bool
+s_hands_over(const change_t *change, int actor)
+{
+    const verl_change_item_t *item = &change->difference->actors[actor];
+    return item->fate == VERL_FATE_REPLACED && item->state == VERL_STATE_HANDED &&
+           !verl_plan_is_fed(change->difference->after, actor);
+}
+
 bool
 verl_hands_over(const change_t *change)
 {
     for (int i = 0; i < change->difference->actors_count; i++)
-        if (change->difference->actors[i].fate == VERL_FATE_REPLACED &&
-            change->difference->actors[i].state == VERL_STATE_HANDED)
+        if (s_hands_over(change, i))
             return true;
     return false;
 }
@@ -32,8 +40,8 @@ s_path(const director_t *self, const change_t *change, const slot_t *slot, char 
              change->candidate->plan->actors[slot->actor].name);
 }
 
-// The places whose state goes over, and who is in them: the new one by `slot`, and the old one; NULL: it was lost and
-// is ignored, so that it has nothing to hand over. f returns whether it is content.
+// The places whose state goes over, and who is in them: the new one by `slot`, and the old one, of several replicas the
+// first; NULL: it was lost and is ignored, so that it has nothing to hand over. f returns whether it is content.
 static bool
 s_each(director_t *self, change_t *change, bool (*f)(director_t *, const change_t *, const slot_t *, party_t *))
 {
@@ -42,10 +50,10 @@ s_each(director_t *self, change_t *change, bool (*f)(director_t *, const change_
     for (int i = 0; i < change->candidate->slots_count; i++) {
         const slot_t *slot = &change->candidate->slots[i];
         const verl_change_item_t *item = &change->difference->actors[slot->actor];
-        if (item->fate != VERL_FATE_REPLACED || item->state != VERL_STATE_HANDED)
+        if (!s_hands_over(change, slot->actor))
             continue;
         for (int j = 0; j < newest->slots_count; j++)
-            if (newest->slots[j].actor == item->before && newest->slots[j].replica == slot->replica)
+            if (newest->slots[j].actor == item->before && newest->slots[j].replica == 0)
                 all &= f(self, change, slot, newest->slots[j].party);
     }
     return all;
@@ -56,7 +64,7 @@ s_save(director_t *self, const change_t *change, const slot_t *slot, party_t *ol
 {
     char path[4200];
     s_path(self, change, slot, path, sizeof path);
-    if (old && !old->dead)
+    if (old && !old->dead && slot->replica == 0)
         verl_order_path(self, old, "save", s_step(change), path);
     return true;
 }

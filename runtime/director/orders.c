@@ -39,7 +39,10 @@ verl_order_table(director_t *self, party_t *party, const revision_t *revision)
 {
     verl_buffer_t body = { 0 };
     size_t size;
-    char *table = verl_plan_encode(revision->plan, &size);
+    verl_plan_t plan = *revision->plan;
+    if (party->replica > 0)
+        plan.save_every = 0;                // the first replica saves for all of them
+    char *table = verl_plan_encode(&plan, &size);
     if (!table) {
         verl_error_set(&self->error, "out of memory");
         return;

@@ -121,11 +121,13 @@ verl_party_actor(const director_t *self, const party_t *party)
     return plan ? &plan->actors[actor] : NULL;
 }
 
+// Replicas learn nothing that the others do not know, so the first one's state is that of all.
 bool
 verl_party_saves(const director_t *self, const party_t *party)
 {
     const verl_plan_actor_t *actor = verl_party_actor(self, party);
-    return actor && actor->kind && (actor->kind->snapshot || (actor->kind->external && actor->kind->keeps_state));
+    return actor && actor->kind && party->replica == 0 &&
+           (actor->kind->snapshot || (actor->kind->external && actor->kind->keeps_state));
 }
 
 // The stages that wait for an actor, for people: " (waiting for it: a, b)".

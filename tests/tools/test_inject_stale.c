@@ -205,6 +205,32 @@ Test(inject_stale, a_new_writer_begins_from_the_weights_of_the_cut, .timeout = 3
     s_swapped("--at 11 swap policy", "from batch 11 on: replaced policy");
 }
 
+#define REPLICAS "--set stage.generate.replicas=2"
+
+// Replicas share the versions and what is saved: one of them would write over what another writes.
+Test(inject_stale, replicas_of_a_reader_save_and_are_resumed_as_one_is, .timeout = 300)
+{
+    run_t run;
+    outcome_t undisturbed = s_undisturbed_stale();
+    s_start_stale(&run, "", REPLICAS);
+    s_go_on(&run, 8);
+    s_same(undisturbed, s_end_with(&run, s_versions(0)));
+    s_forget(undisturbed);
+}
+
+Test(inject_stale, replicas_of_a_reader_are_swapped, .timeout = 300)
+{
+    run_t run;
+    outcome_t swapped[2];
+    for (int i = 0; i < 2; i++) {
+        s_start_stale(&run, "", i == 0 ? "" : REPLICAS);
+        s_does(&run, "--at 11 swap policy.generate", "from batch 11 on: replaced policy.generate");
+        swapped[i] = s_end_with(&run, s_versions(11));
+    }
+    s_same(swapped[0], swapped[1]);
+    s_forget(swapped[0]);
+}
+
 // Two stages of an actor that is fed by versions, of which one lags behind the other by several batches.
 #define SHARED                                                                                                   \
     "[run]\nname = \"g\"\nsteps = " TEXT(STEPS) "\n"                                                               \
