@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/topology/nearest.h"
+#include "runtime/topology/options.h"
 
 static const char *const s_places[] = { "process", "thread" };
 static const char *const s_failures[] = { "stop", "restart", "ignore" };
@@ -64,15 +65,28 @@ s_stage_of(const verl_plan_t *plan, const char *name, int *ret_index)
     return NULL;
 }
 
+// Does it differ in what decides the weights that it begins with? Those are asked for, so no others are handed over.
+static bool
+s_begins_otherwise(const verl_kind_t *kind, const verl_keys_t *keys)
+{
+    for (int i = 0; i < keys->count; i++) {
+        const verl_option_t *option = verl_option_find(kind->options, keys->items[i].key);
+        if (option && option->of_weights)
+            return true;
+    }
+    return false;
+}
+
 static verl_state_fate_t
-s_state(const verl_plan_actor_t *before, const verl_plan_actor_t *after)
+s_state(const verl_plan_actor_t *before, const verl_plan_actor_t *after, const verl_keys_t *keys)
 {
     const verl_kind_t *kind = after->kind;
     bool elsewhere = kind && kind->start && !kind->snapshot;    // such as in a file, with which a successor goes on
     if (!kind || elsewhere || (!kind->keeps_state && !kind->snapshot))
         return VERL_STATE_NONE;
-    return kind->snapshot && kind->restore && strcmp(before->kind_name, after->kind_name) == 0 ? VERL_STATE_HANDED
-                                                                                             : VERL_STATE_FRESH;
+    bool same_kind = strcmp(before->kind_name, after->kind_name) == 0;
+    bool handed = kind->snapshot && kind->restore && same_kind && !s_begins_otherwise(kind, keys);
+    return handed ? VERL_STATE_HANDED : VERL_STATE_FRESH;
 }
 
 static void
@@ -95,7 +109,7 @@ s_compare_actor(verl_difference_box_t *self, verl_change_item_t *item, const ver
         verl_differ_real(&keys, "timeout", before->timeout, after->timeout);         // these two are the director's
         verl_differ_real(&keys, "liveness", before->liveness, after->liveness);
         item->fate = fresh ? VERL_FATE_REPLACED : keys.count ? VERL_FATE_CHANGED : VERL_FATE_KEPT;
-        item->state = fresh ? s_state(before, after) : VERL_STATE_NONE;
+        item->state = fresh ? s_state(before, after, &keys) : VERL_STATE_NONE;
     }
     item->keys = keys.items;
     item->keys_count = keys.count;

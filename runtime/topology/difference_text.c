@@ -116,15 +116,21 @@ s_say_value(words_t *self, const char *owner, const verl_key_change_t *key)
         s_say(self, "unset %s.%s", owner, key->key);
 }
 
-// " (threads=2, device unset)" behind an actor that goes on or is replaced with other keys.
+// " (threads=2, device unset, begins anew)" behind an actor that goes on or is replaced.
 static void
 s_say_keys(words_t *self, const verl_change_item_t *actor)
 {
     if (actor->fate == VERL_FATE_ADDED)
         return;
-    for (int i = 0; i < actor->keys_count; i++)
-        s_append(self, "%s%s%s%s%s", i ? ", " : " (", actor->keys[i].key, *actor->keys[i].after ? "=" : " unset",
-                 actor->keys[i].after, i == actor->keys_count - 1 ? ")" : "");
+    const char *gap = " (";
+    for (int i = 0; i < actor->keys_count; i++, gap = ", ")
+        s_append(self, "%s%s%s%s", gap, actor->keys[i].key, *actor->keys[i].after ? "=" : " unset",
+                 actor->keys[i].after);
+    if (actor->state == VERL_STATE_FRESH) {
+        s_append(self, "%sbegins anew", gap);
+        gap = ", ";
+    }
+    s_append(self, "%s", *gap == ',' ? ")" : "");
 }
 
 // A stage goes with an actor of its name where the actor is named already.

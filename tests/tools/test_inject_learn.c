@@ -19,6 +19,24 @@ Test(inject_learn, a_policy_that_is_swapped_goes_on_learning_as_if_it_had_not_be
     free(undisturbed.recorded);
 }
 
+Test(inject_learn, a_policy_that_is_swapped_for_other_weights_begins_with_them, .timeout = 300)
+{
+    run_t run;
+    outcome_t undisturbed = s_undisturbed(), swapped[2];
+    for (int i = 0; i < 2; i++) {
+        s_start(&run);
+        said_t said = s_inject(&run, "--at 8 swap policy init=random");
+        DOES(said, "from batch 8 on: replaced policy (init=\"random\", begins anew)");
+        swapped[i] = s_end_of(&run);
+    }
+    cr_assert(strcmp(swapped[0].metrics, undisturbed.metrics) != 0, "it goes on with the weights that it had");
+    s_same(swapped[0], swapped[1]);
+    free(swapped[0].metrics);
+    free(swapped[0].recorded);
+    free(undisturbed.metrics);
+    free(undisturbed.recorded);
+}
+
 static outcome_t
 s_switched(void)
 {

@@ -5,7 +5,7 @@
 
 // `keeper` keeps state and hands it over; `diary` keeps state and does not. (Both beside the small kinds.)
 typedef struct hoard {
-    int64_t size;
+    int64_t size, origin;
 } hoard_t;
 
 static int
@@ -27,6 +27,7 @@ s_state(verl_stage_t *stage, const char *directory)
 
 static const verl_option_t s_hoard_options[] = {
     VERL_INT(hoard_t, size, 1, 0, 100, "", "how much"),
+    VERL_INT(hoard_t, origin, 1, 0, 100, "", "what it begins with", .of_weights = true),
     VERL_OPTIONS_END
 };
 
@@ -194,7 +195,20 @@ Test(difference, an_option_of_state_replaces_the_actor_and_hands_its_state_over_
     free(text);
     char brief[100];
     cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
-                     "replaced keep (size=7), replaced note (size=8)");
+                     "replaced keep (size=7), replaced note (size=8, begins anew)");
+    s_done(&self);
+}
+
+Test(difference, who_is_to_begin_otherwise_is_handed_no_state)
+{
+    changed_t self = s_change(BASE, "[stage.keep]\nsize = 7\norigin = 2\n", NULL);
+    cr_assert_eq(s_actor(&self, "keep")->fate, VERL_FATE_REPLACED);
+    cr_assert_eq(s_actor(&self, "keep")->state, VERL_STATE_FRESH);
+    char *text = s_printed(&self), brief[100];
+    cr_assert(strstr(text, "replaced  actor keep  size 1 -> 7, origin 1 -> 2  (its state begins anew)\n"), "%s", text);
+    cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
+                     "replaced keep (size=7, origin=2, begins anew)");
+    free(text);
     s_done(&self);
 }
 
@@ -212,7 +226,7 @@ Test(difference, the_options_of_a_kind_go_with_it_without_a_word)
     char brief[400];
     cr_assert(self.difference, "%s", self.error.text);
     cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
-                     "replaced mid (kind=\"keeper\", size=3), set mid.does=\"keep\", unset mid.as.payload");
+                     "replaced mid (kind=\"keeper\", size=3, origin=1, begins anew), set mid.does=\"keep\", unset mid.as.payload");
     s_done(&self);
 }
 
