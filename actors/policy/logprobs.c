@@ -3,6 +3,30 @@
 #include <string.h>
 #include "actors/policy/policy.h"
 
+// The row of a pack that a token within its rows belongs to.
+static int64_t
+s_row_of(const verl_pack_t *pack, int64_t rows, int64_t place)
+{
+    int64_t low = 0, high = rows;           // starts[low] <= place < starts[high]
+    while (high - low > 1) {
+        int64_t middle = low + (high - low) / 2;
+        *(pack->starts[middle] <= place ? &low : &high) = middle;
+    }
+    return low;
+}
+
+// The entropy of each pick is measured where the mask lets its token in.
+static void
+s_measure(verl_stage_t *stage, const verl_rows_t *rows, const verl_pack_t *pack, const int64_t *order,
+          int64_t count, const float *entropy)
+{
+    for (int64_t i = 0; i < pack->pick_count; i++) {
+        int64_t row = s_row_of(pack, count, pack->places[i]);
+        if (verl_rows_is_masked_in(rows, order[row], pack->places[i] - pack->starts[row]))
+            verl_metric(stage, "actor/entropy", (double) entropy[i]);
+    }
+}
+
 // Scores `count` rows from `first` on and writes the log-probabilities of their tokens to `to`.
 static int
 s_score(verl_stage_t *stage, const verl_rows_t *rows, const int64_t *order, int64_t count, float *to)
@@ -26,11 +50,10 @@ s_score(verl_stage_t *stage, const verl_rows_t *rows, const int64_t *order, int6
                               options->entropy ? entropy : NULL, error, sizeof error);
     if (rc != 0)
         rc = verl_fail(stage, "rows %lld to %lld: %s", (long long) order[0], (long long) order[count - 1], error);
-    for (size_t i = 0; rc == 0 && i < picks; i++) {
+    for (size_t i = 0; rc == 0 && i < picks; i++)
         to[pack->places[i]] = logprobs[i];
-        if (options->entropy)
-            verl_metric(stage, "actor/entropy", (double) entropy[i]);
-    }
+    if (rc == 0 && options->entropy)
+        s_measure(stage, rows, pack, order, count, entropy);
     free(logprobs);
     return rc;
 }
