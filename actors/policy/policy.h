@@ -92,6 +92,15 @@ typedef struct verl_policy_update {
 } verl_policy_update_t;
 int verl_policy_run_update(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out);
 
+// rate.c: the learning rate.
+typedef struct verl_policy_place {
+    int64_t batch, batches;                 // of those that the stage works on
+    int64_t pass, passes;                   // over the batch
+    int64_t turn, groups;                   // of the batch: as many as `turn` are done in this pass
+} verl_policy_place_t;
+// Of the step that comes after `step` optimizer steps, at this place of the run.
+double verl_policy_rate(const verl_policy_update_t *options, int64_t step, const verl_policy_place_t *place);
+
 // learn.c: the gradient of a mini-batch.
 typedef struct verl_policy_lesson {
     verl_rows_t          rows;

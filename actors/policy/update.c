@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include "actors/data/random.h"
+#include "actors/kit/groups.h"
 #include "actors/kit/measure.h"
 #include "actors/policy/policy.h"
 
 typedef struct {
     verl_policy_lesson_t lesson;
-    int64_t             *starts;            // [groups + 1] first row of each group
-    int64_t              groups;
+    verl_groups_t        groups;
     int64_t             *turn;              // [groups] the order that they come in
     int64_t             *order;             // [rows] of the mini-batch that is learned
     verl_metrics_t       metrics;
@@ -21,26 +21,32 @@ typedef struct {
 // ---------------------------------------------------------------------------------------------------------------
 // Groups and mini-batches
 
-// Rows belong together by `group`, or, without it, by a prompt that they share.
+// Without a column `group`, rows belong together that share a prompt with the row before them.
+static int64_t *
+s_prompt_keys(verl_stage_t *stage, const verl_rows_t *rows)
+{
+    int64_t *keys = calloc((size_t) rows->count + 1, sizeof *keys);
+    if (!keys)
+        verl_fail(stage, "no memory for the groups of %lld rows", (long long) rows->count);
+    for (int64_t row = 1; keys && row < rows->count; row++)
+        keys[row] = verl_rows_same_prompt(rows, row, row - 1) ? keys[row - 1] : row;
+    return keys;
+}
+
 static int
 s_find_groups(update_t *self, verl_stage_t *stage, const verl_batch_t *in)
 {
     const verl_column_t *group = verl_batch_column(in, "group");
     const verl_rows_t *rows = &self->lesson.rows;
-    if (group && !verl_column_is_number(group))
-        return verl_fail(stage, "column group is not i64[n]");
-    self->starts = calloc((size_t) rows->count + 1, sizeof *self->starts);
+    int64_t *keys = group ? verl_groups_keys(stage, group) : s_prompt_keys(stage, rows);
+    if (!keys)
+        return -1;
+    int rc = verl_groups_find(keys, rows->count, &self->groups);
+    free(keys);
     self->turn = calloc((size_t) rows->count + 1, sizeof *self->turn);
     self->order = calloc((size_t) rows->count + 1, sizeof *self->order);
-    if (!self->starts || !self->turn || !self->order)
+    if (rc != 0 || !self->turn || !self->order)
         return verl_fail(stage, "no memory for %lld rows", (long long) rows->count);
-    for (int64_t row = 0; row < rows->count; row++) {
-        bool same = row > 0 && (group ? verl_column_number(group, row) == verl_column_number(group, row - 1)
-                                      : verl_rows_same_prompt(rows, row, row - 1));
-        if (!same)
-            self->starts[self->groups++] = row;
-    }
-    self->starts[self->groups] = rows->count;
     return 0;
 }
 
@@ -49,10 +55,11 @@ static int64_t
 s_next(update_t *self, int64_t mini_batch, int64_t *turn)
 {
     int64_t count = 0;
-    while (*turn < self->groups && (mini_batch == 0 || count < mini_batch)) {
+    const verl_groups_t *groups = &self->groups;
+    while (*turn < groups->count && (mini_batch == 0 || count < mini_batch)) {
         int64_t group = self->turn[(*turn)++];
-        for (int64_t row = self->starts[group]; row < self->starts[group + 1]; row++)
-            self->order[count++] = row;
+        for (int64_t i = groups->starts[group]; i < groups->starts[group + 1]; i++)
+            self->order[count++] = groups->order[i];
     }
     return count;
 }
@@ -61,29 +68,27 @@ static void
 s_order_groups(update_t *self, verl_stage_t *stage, int64_t batch, int64_t pass)
 {
     const verl_policy_update_t *options = verl_stage_options(stage);
-    for (int64_t group = 0; group < self->groups; group++)
+    for (int64_t group = 0; group < self->groups.count; group++)
         self->turn[group] = group;
     if (options->shuffle)
         verl_random_permutation(verl_random_key(verl_stage_seed(stage), "mini_batches"),
-                                batch * options->passes + pass, self->turn, self->groups);
+                                batch * options->passes + pass, self->turn, self->groups.count);
 }
 
 // ---------------------------------------------------------------------------------------------------------------
 // Steps
 
+// The learning rate of the mini-batch that begins with the turn'th group.
 static double
-s_rate(verl_stage_t *stage, const update_t *self)
+s_rate(verl_stage_t *stage, const update_t *self, int64_t pass, int64_t turn)
 {
     const verl_policy_t *policy = verl_stage_state(stage);
     const verl_policy_update_t *options = verl_stage_options(stage);
-    int64_t rows = self->lesson.rows.count, mini = options->mini_batch > 0 ? options->mini_batch : rows;
-    verl_schedule_t schedule = {
-        .type = (verl_schedule_type_t) options->schedule, .warmup = options->warmup_steps,
-        .min_ratio = options->min_lr_ratio,
-        .total = options->total_steps > 0 ? options->total_steps
-                                          : verl_stage_steps(stage) * options->passes * ((rows + mini - 1) / mini),
+    verl_policy_place_t place = {
+        .batch = verl_stage_ordinal(stage), .batches = verl_stage_batches(stage),
+        .pass = pass, .passes = options->passes, .turn = turn, .groups = self->groups.count,
     };
-    return options->lr * verl_schedule_factor(&schedule, policy->optimizer.step);
+    return verl_policy_rate(options, policy->optimizer.step, &place);
 }
 
 static bool
@@ -116,11 +121,11 @@ s_accuse(verl_stage_t *stage, update_t *self, int64_t count, const char *reason)
 }
 
 static int
-s_step(verl_stage_t *stage, update_t *self, int64_t count)
+s_step(verl_stage_t *stage, update_t *self, int64_t count, double rate)
 {
     verl_policy_t *policy = verl_stage_state(stage);
     const verl_policy_update_t *options = verl_stage_options(stage);
-    verl_adamw_options_t how = { .lr = s_rate(stage, self), .beta1 = options->beta1, .beta2 = options->beta2,
+    verl_adamw_options_t how = { .lr = rate, .beta1 = options->beta1, .beta2 = options->beta2,
                                  .eps = options->eps, .weight_decay = options->weight_decay,
                                  .max_norm = options->grad_clip };
     char error[512];
@@ -145,17 +150,18 @@ s_pass(verl_stage_t *stage, update_t *self, int64_t batch, int64_t pass)
     const verl_policy_update_t *options = verl_stage_options(stage);
     int64_t turn = 0, steps = 0;
     s_order_groups(self, stage, batch, pass);
-    while (turn < self->groups) {
+    while (turn < self->groups.count) {
+        double rate = s_rate(stage, self, pass, turn);
         int64_t count = s_next(self, options->mini_batch, &turn);
         if (verl_policy_totals(&self->lesson, self->order, count).tokens == 0) {
             verl_log(stage, "batch %lld: a mini-batch of %lld rows has no token to learn from and is left out",
                      (long long) batch, (long long) count);
             continue;
         }
-        if (s_step(stage, self, count) != 0)
+        if (s_step(stage, self, count, rate) != 0)
             return -1;
         steps++;
-        double done = ((double) pass + (double) turn / (double) self->groups) / (double) options->passes;
+        double done = ((double) pass + (double) turn / (double) self->groups.count) / (double) options->passes;
         if (done < 1 && verl_progress(stage, done))
             return -1;
     }
@@ -252,7 +258,7 @@ verl_policy_run_update(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t
         return verl_fail(stage, "no memory for a batch's figures");
     int rc = s_update(stage, self, in);
     verl_policy_lesson_done(&self->lesson);
-    free(self->starts);
+    verl_groups_done(&self->groups);
     free(self->turn);
     free(self->order);
     free(self);

@@ -53,6 +53,21 @@ Test(stage, does_not_hide_a_value_that_is_none)
     verl_stage_done(&stage);
 }
 
+Test(stage, counts_the_batches_that_are_its_own)
+{
+    verl_stage_t stage = s_stage("a", 1);
+    stage.batch = 7;
+    cr_assert_eq(verl_stage_batches(&stage), 10);
+    cr_assert_eq(verl_stage_ordinal(&stage), 7);
+    stage.span = (verl_span_t) { .period = 3, .begin = 2, .closing = true };
+    stage.batch = 9;                        // after 3 and 6; the closing one is behind it
+    cr_assert_eq(verl_stage_batches(&stage), 4);
+    cr_assert_eq(verl_stage_ordinal(&stage), 2);
+    stage.batch = 10;
+    cr_assert_eq(verl_stage_ordinal(&stage), 3);
+    verl_stage_done(&stage);
+}
+
 Test(stage, has_a_seed_of_its_own)
 {
     verl_stage_t a = s_stage("a", 1), b = s_stage("b", 1), c = s_stage("a", 2), again = s_stage("a", 1);
