@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/json.h"
-#include "runtime/base/json.h"
+#include "runtime/topology/value.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
 
@@ -163,34 +163,76 @@ s_near(const char *path)
     return length > 1 && strncmp(path, here, length) == 0 && path[length] == '/' ? path + length + 1 : path;
 }
 
-// The key by which a topology names the model of an actor: an actor of a stage of its own is named by the stage.
+// The table in which a topology has the options of an actor: of an actor of a stage of its own the stage's.
 static void
-s_model_key(const verl_plan_t *plan, int actor, char *text, size_t size)
+s_table_of(const verl_plan_t *plan, int actor, char *text, size_t size)
 {
     const char *name = plan->actors[actor].name, *table = "actor";
     for (int i = 0; i < plan->stages_count; i++)
         if (plan->stages[i].actor == actor && strcmp(plan->stages[i].name, name) == 0)
             table = "stage";
-    snprintf(text, size, "%s.%s.model", table, name);
+    snprintf(text, size, "%s.%s", table, name);
 }
 
-// The saved model of the first actor that saved one: a folder that others read too. Copied by the caller.
+static bool
+s_learns(const verl_plan_t *plan, int actor)
+{
+    for (int i = 0; i < plan->stages_count; i++)
+        if (plan->stages[i].actor == actor && plan->stages[i].handler && plan->stages[i].handler->writes_weights)
+            return true;
+    return false;
+}
+
+// The saved model of the first actor that learned one: a folder that others read too. Copied by the caller.
 static int
 s_saved_model(const verl_display_t *self, const char *checkpoint, char *path, size_t size)
 {
     for (int i = 0; i < self->plan->actors_count; i++) {
         char file[8300];
         snprintf(file, sizeof file, "%s/%s/model/config.json", checkpoint, self->plan->actors[i].name);
-        if (access(file, R_OK) == 0 && snprintf(path, size, "%s/%s/model", checkpoint, self->plan->actors[i].name) > 0)
+        if (s_learns(self->plan, i) && access(file, R_OK) == 0 &&
+            snprintf(path, size, "%s/%s/model", checkpoint, self->plan->actors[i].name) > 0)
             return i;
     }
     return -1;
 }
 
+// Does an actor begin with the model of another one, whose weights it works with? One that was made from that one for a
+// stage ("policy.generate") has it from there.
+static bool
+s_begins_with(const verl_plan_t *plan, int actor, int writer)
+{
+    const verl_kind_t *kind = plan->actors[actor].kind;
+    for (int i = 0; i < plan->edges_count && !strchr(plan->actors[actor].name, '.'); i++) {
+        const verl_plan_edge_t *edge = &plan->edges[i];
+        if (edge->weights && plan->stages[edge->reader].actor == actor && plan->stages[edge->maker].actor == writer)
+            return kind && !kind->external;
+    }
+    return false;
+}
+
+static void
+s_print_go_on(const verl_display_t *self, int writer, const char *model)
+{
+    const verl_plan_t *plan = self->plan;
+    char table[600];
+    fputs("go on       verl-run", self->out);
+    for (int i = 0; i < plan->actors_count; i++) {
+        if (i != writer && !s_begins_with(plan, i, writer))
+            continue;
+        s_table_of(plan, i, table, sizeof table);
+        fprintf(self->out, " --set '%s.model=\"%s\"'", table, model);
+        const verl_value_t *init = verl_value_get(&plan->actors[i].options, "init");
+        if (init && init->type == VERL_VALUE_STRING && strcmp(init->string, "random") == 0)
+            fprintf(self->out, " --set '%s.init=\"load\"'", table);
+    }
+    fprintf(self->out, " %s\n", s_near(plan->file));
+}
+
 static void
 s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, const char *run_directory, bool failed)
 {
-    char model[8300], key[600];
+    char model[8300];
     const char *checkpoint = result->checkpoint[0] ? result->checkpoint : NULL;
     fprintf(self->out, "\nmetrics     %s/metrics.jsonl\n", s_near(run_directory));
     if (failed)
@@ -202,11 +244,8 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
         return;
     }
     int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;
-    if (actor < 0)
-        return;
-    s_model_key(self->plan, actor, key, sizeof key);
-    fprintf(self->out, "go on       verl-run --set '%s=\"%s\"'", key, model);
-    fprintf(self->out, " %s\n", s_near(self->plan->file));
+    if (actor >= 0)
+        s_print_go_on(self, actor, model);
 }
 
 void

@@ -1,4 +1,5 @@
 // test_closing.c: what a run says of itself at its end, whatever befell it: counts of the run as a whole.
+#include "tools/bad.h"
 #include "tools/living.h"
 
 // A stage that keeps state: the number of batches that it has seen.
@@ -76,5 +77,46 @@ Test(closing, a_last_checkpoint_may_take_longer_than_the_batches_under_way, .tim
     run_until_steps(&run, 5);
     s_interrupt(&run);
     cr_expect(run_said(&run, "checkpoint  "), "%s", run.said);
+    run_done(&run);
+}
+
+// `roll` works with the weights of `policy`, which it has to begin with.
+#define ROLLED                                                                                                \
+    "[run]\nname = \"rolled\"\nsteps = 2\n"                                                                    \
+    "[actor.roll]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                           \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                         \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\n"                \
+    "[stage.generate]\nactor = \"roll\"\nweights = \"update\"\ndepends_on = [\"prompts\"]\nsamples = 2\n"     \
+    "max_new_tokens = 4\n"                                                                                    \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                 \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"               \
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-3\n"
+
+Test(closing, to_go_on_is_proposed_with_the_model_that_was_learned_wherever_it_is_worked_with, .timeout = 100)
+{
+    run_t run;
+    char sets[600];
+    run_start_after(&run, FILES, ROLLED, "");
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    const char *model = strstr(run.said, "--set 'actor.roll.model=\"");
+    cr_assert(model, "%s", run.said);
+    model = strchr(model, '"') + 1;
+    int size = (int) strcspn(model, "\"");
+    cr_expect(size > 13 && strncmp(model + size - 13, "/policy/model", 13) == 0, "%.*s", size, model);
+    snprintf(sets, sizeof sets, "go on       verl-run --set 'actor.roll.model=\"%.*s\"' --set 'actor.policy.model="
+             "\"%.*s\"' ", size, model, size, model);
+    cr_expect(run_said(&run, sets), "%s", run.said);
+    run_done(&run);
+}
+
+Test(closing, to_go_on_from_random_weights_is_proposed_with_those_that_were_learned, .timeout = 100)
+{
+    run_t run;
+    run_start_after(&run, FILES, ROLLED, "--set actor.policy.init=random --set actor.roll.init=random");
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "/policy/model\"' --set 'actor.policy.init=\"load\"' "), "%s", run.said);
+    cr_expect(run_said(&run, "/policy/model\"' --set 'actor.roll.init=\"load\"' "), "%s", run.said);
     run_done(&run);
 }
