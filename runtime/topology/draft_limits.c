@@ -22,6 +22,32 @@ s_cut_of(const verl_draft_t *draft, const verl_draft_stage_t *stage)
     return cut;
 }
 
+// The first stage that made the rows, of others, that a stage is given, or those that they were made of; -1: they are a
+// source's.
+static int
+s_made_by(const verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    int made = -1;
+    for (int at = stage->rows_of; at >= 0 && draft->stages[at].maps && at != made; at = draft->stages[at].rows_of)
+        made = at;
+    return made;
+}
+
+// Rows that were made of one follow each other, and a cut between them would part a group.
+static void
+s_check_made(verl_draft_t *draft, const verl_draft_stage_t *stage, verl_at_t at)
+{
+    int made = s_made_by(draft, stage);
+    if (made < 0 || stage->lost)
+        return;
+    const char *name = draft->stages[made].name;
+    const char *right = draft->stages[made].by_row ? verl_pool_print(draft->pool, "`parts` in `%s`", name) : "no parts";
+    verl_problem_add(&draft->problems, at,
+                     "`%s` is given rows that `%s` made of others, and those of one would come into different parts: %s "
+                     "would be right",
+                     stage->name, name, right);
+}
+
 static void
 s_parts(verl_draft_t *draft, int index)
 {
@@ -48,6 +74,8 @@ s_parts(verl_draft_t *draft, int index)
                          "`%s` is given batches that `%s` has cut already: `parts` there only would be "
                          "right",
                          stage->name, draft->stages[cut].name);
+    else
+        s_check_made(draft, stage, at);
 }
 
 static bool

@@ -507,6 +507,15 @@ Test(limits, parts_cut_twice)
                   "t.toml:11:", "`a` has cut already");
 }
 
+Test(limits, parts_of_rows_that_were_made_of_others)
+{
+    s_one_mistake_set(RUN GRPO, "stage.reward.parts=3", "--set stage.reward.parts=3:",
+                      "`reward` is given rows that `generate` made of others|`parts` in `generate` would be right");
+    s_one_mistake(RUN GRPO "[stage.f]\nkind = 'filter'\ndepends_on = ['reward']\n"
+                           "[stage.again]\nkind = 'rule-reward'\ndepends_on = ['f']\nas = 'b_'\nparts = 2\n",
+                  "t.toml:30:", "`parts` in `generate` would be right");
+}
+
 Test(limits, parts_of_whole_batches)
 {
     s_one_mistake(RUN GRPO "parts = 2\n", "t.toml:23:", "whole batches");
