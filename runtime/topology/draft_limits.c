@@ -1,4 +1,4 @@
-// draft_limits.c: what goes together: parts, replicas, and what a failure may do.
+// draft_limits.c: what goes together: parts, replicas, and what an error or a failure may do.
 #include <stdio.h>
 #include "runtime/topology/draft.h"
 #include "runtime/topology/kinds.h"
@@ -76,6 +76,17 @@ s_parts(verl_draft_t *draft, int index)
                          stage->name, draft->stages[cut].name);
     else
         s_check_made(draft, stage, at);
+}
+
+// An update that fails in a later mini-batch has learned from the earlier ones.
+static void
+s_check_skips(verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    if (stage->keys.on_error == VERL_ON_ERROR_SKIP && stage->handler && stage->handler->writes_weights)
+        verl_problem_add(&draft->problems, verl_draft_at(stage->node, "on_error", stage->at),
+                         "`%s` updates weights, and a batch on which it fails may have changed them already: "
+                         "on_error = \"stop\" would be right",
+                         stage->name);
 }
 
 static bool
@@ -163,6 +174,8 @@ verl_draft_limits(verl_draft_t *draft)
 {
     for (int i = 0; i < draft->order_count; i++)
         s_parts(draft, draft->order[i]);
+    for (int i = 0; i < draft->stages_count; i++)
+        s_check_skips(draft, &draft->stages[i]);
     for (int i = 0; i < draft->actors_count; i++) {
         s_check_replicas(draft, i);
         s_check_failure(draft, i);

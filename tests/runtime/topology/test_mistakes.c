@@ -521,6 +521,12 @@ Test(limits, parts_of_whole_batches)
     s_one_mistake(RUN GRPO "parts = 2\n", "t.toml:23:", "whole batches");
 }
 
+Test(limits, skipping_what_may_have_learned)
+{
+    s_one_mistake(RUN GRPO "on_error = 'skip'\n", "t.toml:23:12:",
+                  "`update` updates weights|changed them already|on_error = \"stop\" would be right");
+}
+
 Test(limits, ignore_with_readers)
 {
     s_one_mistake(RUN SOURCE "on_failure = 'ignore'\n[stage.m]\nkind = 'synthetic'\ndepends_on = ['src']\n",
