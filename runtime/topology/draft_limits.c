@@ -40,8 +40,9 @@ s_check_made(verl_draft_t *draft, const verl_draft_stage_t *stage, verl_at_t at)
     int made = s_made_by(draft, stage);
     if (made < 0 || stage->lost)
         return;
-    const char *name = draft->stages[made].name;
-    const char *right = draft->stages[made].by_row ? verl_pool_print(draft->pool, "`parts` in `%s`", name) : "no parts";
+    const char *name = draft->stages[made].name, *right = "no parts";
+    if (draft->stages[made].by_row)
+        right = verl_pool_print(draft->pool, "`parts` in `%s`", name);
     verl_problem_add(&draft->problems, at,
                      "`%s` is given rows that `%s` made of others, and those of one would come into different parts: %s "
                      "would be right",

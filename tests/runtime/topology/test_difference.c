@@ -226,7 +226,8 @@ Test(difference, the_options_of_a_kind_go_with_it_without_a_word)
     char brief[400];
     cr_assert(self.difference, "%s", self.error.text);
     cr_assert_str_eq(verl_difference_brief(self.difference, brief, sizeof brief),
-                     "replaced mid (kind=\"keeper\", size=3, origin=1, begins anew), set mid.does=\"keep\", unset mid.as.payload");
+                     "replaced mid (kind=\"keeper\", size=3, origin=1, begins anew), "
+                     "set mid.does=\"keep\", unset mid.as.payload");
     s_done(&self);
 }
 

@@ -15,7 +15,8 @@ Test(weights, of_two_writers_are_one_mistake_where_a_stage_may_be_behind)
 
 Test(weights, may_be_updated_in_an_actor_for_each_writer)
 {
-    verl_plan_t *plan = s_good(RUN GRPO "[stage.imitate]\nkind = 'policy'\ndoes = 'update'\ndepends_on = ['advantage']\n");
+    verl_plan_t *plan = s_good(RUN GRPO "[stage.imitate]\nkind = 'policy'\ndoes = 'update'\n"
+                                         "depends_on = ['advantage']\n");
     cr_assert_neq(s_stage(plan, "imitate")->actor, s_stage(plan, "update")->actor);
     verl_plan_destroy(&plan);
 }
