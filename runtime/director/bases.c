@@ -1,7 +1,8 @@
 // bases.c: which versions of weights the stages of a revision work with from its cut on.
 //
 // A stage has a base: an update below it means the base, the weights as they were then. Where neither the stage nor its
-// writer is touched, its base is that of the revision before, and it goes on as without the change. Else it is the
+// writer is touched, its base is that of the revision before, and it goes on as without the change. So does what shares
+// one set of weights with it: they have one base, as long as all versions that it calls for are kept. Else it is the
 // update before the cut. It is decided once, with the cut, and is the same for whoever begins later.
 #include "runtime/director/director_impl.h"
 #include "runtime/topology/kinds.h"
@@ -97,13 +98,55 @@ s_goes_on(const revision_t *before, const revision_t *after, int stage)
     return same ? old : -1;
 }
 
+// Do two stages of an actor go through the versions of one writer together?
+static bool
+s_share(const verl_plan_t *plan, int a, int b)
+{
+    int writer = verl_plan_writer(plan, a);
+    return writer >= 0 && writer == verl_plan_writer(plan, b) && plan->stages[a].actor == plan->stages[b].actor &&
+           s_staleness(plan, a) == s_staleness(plan, b);
+}
+
+// The stage of the revision before whose versions a stage, or one that shares them and works on the batch too, goes on
+// with; -1: none. batch -1: any.
+static int
+s_goes_on_with(const revision_t *before, const revision_t *after, int stage, int64_t batch)
+{
+    const verl_plan_t *plan = after->plan;
+    int old = -1;
+    for (int i = 0; i < plan->stages_count && old < 0; i++)
+        if (s_share(plan, stage, i) && (batch < 0 || verl_span_has(&plan->stages[i].span, plan->steps, batch)))
+            old = s_goes_on(before, after, i);
+    return old;
+}
+
+// Are the versions of before the cut kept that a stage wants: by one that goes on and works on the same batches?
+static bool
+s_are_kept(const revision_t *before, const revision_t *after, int stage, int64_t cut)
+{
+    const verl_plan_t *plan = after->plan;
+    const verl_span_t *span = &plan->stages[stage].span;
+    int64_t k = verl_span_next(span, plan->steps, cut - 1), last = cut + s_staleness(plan, stage);
+    while (k >= 0 && k <= last && s_goes_on_with(before, after, stage, k) >= 0)
+        k = verl_span_next(span, plan->steps, k);
+    return k < 0 || k > last;
+}
+
+static int64_t
+s_base(const revision_t *before, const revision_t *after, int stage, int64_t cut)
+{
+    int old = s_goes_on_with(before, after, stage, -1);
+    for (int i = 0; i < after->plan->stages_count && old >= 0; i++)
+        if (s_share(after->plan, stage, i) && !s_are_kept(before, after, i, cut))
+            old = -1;
+    return old >= 0 ? before->base[old] : cut - 1;
+}
+
 void
 verl_bases_at_cut(revision_t *revision, const revision_t *before, int64_t cut)
 {
-    for (int i = 0; i < revision->plan->stages_count; i++) {
-        int old = s_goes_on(before, revision, i);
-        revision->base[i] = old >= 0 ? before->base[old] : cut - 1;
-    }
+    for (int i = 0; i < revision->plan->stages_count; i++)
+        revision->base[i] = s_base(before, revision, i, cut);
 }
 
 json_t *

@@ -251,14 +251,13 @@ Test(inject_stale, replicas_of_a_reader_are_swapped, .timeout = 300)
 static void
 s_see_same_logprobs(const json_t *line, int64_t number, void *context)
 {
-    const json_t *made = json_object_get(line, "rollout_logprobs"), *again = json_object_get(line, "logprobs");
-    (void) context;
+    const json_t *made = json_object_get(line, context), *again = json_object_get(line, "logprobs");
     cr_assert(json_is_array(made) && json_array_size(made) == json_array_size(again), "line %d", (int) number);
     for (size_t i = 0; i < json_array_size(made); i++) {
-        double by_generate = json_number_value(json_array_get(made, i));
+        double by_one = json_number_value(json_array_get(made, i));
         double by_logprobs = json_number_value(json_array_get(again, i));
-        cr_assert_float_eq(by_generate, by_logprobs, 1e-4, "line %d: %g, and by the same version %g", (int) number,
-                           by_generate, by_logprobs);
+        cr_assert_float_eq(by_one, by_logprobs, 1e-4, "line %d: %g, and by the same version %g", (int) number,
+                           by_one, by_logprobs);
     }
 }
 
@@ -270,7 +269,58 @@ Test(inject_stale, stages_that_share_an_actor_go_through_its_versions_together, 
         run_start_after(&run, FILES, SHARED, arguments[i]);
         run_wait(&run, 60);
         s_ended(&run, 0, "");
-        s_lines(&run, "out.jsonl", s_see_same_logprobs, NULL);
+        s_lines(&run, "out.jsonl", s_see_same_logprobs, (void *) "rollout_logprobs");
         run_done(&run);
     }
+}
+
+// Weights of which each update shows in the log-probabilities.
+#define MOVES "--set actor.policy.init=random --set actor.roll.init=random --set stage.update.lr=2e-2 "                \
+              "--set stage.slow.busy_ms=100 --set stage.again.staleness=4 "
+
+// The one that is changed goes on with the versions of the other, and not with the weights of the cut.
+Test(inject_stale, a_change_of_one_reader_leaves_it_the_versions_of_the_other, .timeout = 300)
+{
+    const char *arguments[] = { MOVES "--set stage.generate.staleness=4 --set run.max_in_flight=6",
+                                MOVES "--set stage.generate.staleness=4 --set run.max_in_flight=3" };
+    for (int i = 0; i < 2; i++) {
+        run_t run;
+        run_start_after(&run, FILES, SHARED, arguments[i]);
+        s_await(&run);
+        s_does(&run, "--at 10 set again.every=2", "from batch 10 on");
+        run_wait(&run, 60);
+        s_ended(&run, 0, "");
+        s_lines(&run, "out.jsonl", s_see_same_logprobs, (void *) "rollout_logprobs");
+        run_done(&run);
+    }
+}
+
+// Of these two none works on the batches that the changed one has more: for those nobody kept a version.
+#define SPARSE                                                                                                    \
+    "[run]\nname = \"g\"\nsteps = " TEXT(STEPS) "\n"                                                               \
+    "[actor.policy]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                             \
+    "[actor.roll]\nkind = \"policy\"\nmodel = \"m\"\nthreads = 1\n"                                               \
+    "[stage.prompts]\nkind = \"loader\"\nfiles = [\"d.jsonl\"]\ntokenizer = \"m\"\nrows = 4\n"                    \
+    "[stage.generate]\nactor = \"policy\"\ndepends_on = [\"prompts\"]\nsamples = 2\nmax_new_tokens = 4\n"           \
+    "[stage.reward]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\n"                   \
+    "[stage.slow]\nkind = \"synthetic\"\nbusy_ms = 60\ndepends_on = [\"reward\"]\n"                             \
+    "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\", \"slow\"]\n"      \
+    "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-2\n"                              \
+    "[stage.again]\nactor = \"roll\"\ndoes = \"logprobs\"\nweights = \"update\"\nstaleness = 2\nevery = 2\n"      \
+    "depends_on = [\"generate\"]\n"                                                                             \
+    "[stage.more]\nactor = \"roll\"\ndoes = \"logprobs\"\nweights = \"update\"\nstaleness = 2\nevery = 2\n"       \
+    "depends_on = [\"generate\"]\nas = { logprobs = \"more_logprobs\" }\n"                                     \
+    "[stage.rec]\nkind = \"recorder\"\nfile = \"out.jsonl\"\n"                                                  \
+    "columns = [\"id\", \"more_logprobs\", \"logprobs\"]\ndepends_on = [\"again\", \"more\"]\n"
+
+Test(inject_stale, readers_of_which_one_wants_more_versions_begin_from_the_weights_of_the_cut, .timeout = 300)
+{
+    run_t run;
+    run_start_after(&run, FILES, SPARSE, MOVES "--set stage.more.staleness=4 --set run.max_in_flight=3");
+    s_await(&run);
+    s_does(&run, "--at 10 set more.every=1", "from batch 10 on");
+    run_wait(&run, 60);
+    s_ended(&run, 0, "");
+    s_lines(&run, "out.jsonl", s_see_same_logprobs, (void *) "more_logprobs");
+    run_done(&run);
 }
