@@ -169,6 +169,7 @@ s_start(director_t *self, const verl_resume_t *from, verl_error_t *error)
         return -1;
     verl_record_drop_unfinished(self->record);  // of a life that was killed
     revision->cut = from->cut;
+    verl_ledger_own(self->ledger, from->owners);
     if (verl_bases_read(revision, from->base, error))
         return -1;
     for (int i = 0; i < revision->slots_count; i++) {

@@ -161,6 +161,7 @@ typedef struct verl_resume {                // where a life begins
     verl_plan_t       *plan, *owned;
     int64_t            cut;                 // of its revision
     json_t            *base;                // of its stages, by name
+    json_t            *owners;              // of names of metrics, as verl_ledger_owners has it; NULL: not known
     int64_t            step;                // its first batch
     int64_t            numbers;             // of revisions that were used before
     char               checkpoint[4200];    // whose state it is; step 0: none

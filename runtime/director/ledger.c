@@ -29,6 +29,7 @@ struct verl_ledger {
     stage_sum_t *stages;
     ignored_t   *ignored;
     json_t      *ways[WAYS];                // of the last batches that were done, by number
+    json_t      *owners;                    // of names of metrics: {name: {"stage", "since": the batch}}
 };
 
 verl_ledger_t *
@@ -37,6 +38,7 @@ verl_ledger_new(int64_t first)
     verl_ledger_t *self = calloc(1, sizeof *self);
     if (!self)
         return NULL;
+    self->owners = json_object();
     self->granted = first - 1;
     self->taken = first;
     return self;
@@ -76,6 +78,7 @@ verl_ledger_destroy(verl_ledger_t **ledger_p)
     }
     for (int i = 0; i < WAYS; i++)
         json_decref(self->ways[i]);
+    json_decref(self->owners);
     free(self);
 }
 
@@ -343,7 +346,7 @@ verl_ledger_take(verl_ledger_t *self, bool *ret_skipped)
     if (!record || record->pending)
         return NULL;
     int64_t now = verl_now();
-    json_t *line = verl_ledger_line(record, self->done_at, now), **way = &self->ways[record->batch % WAYS];
+    json_t *line = verl_ledger_line(record, self->owners, self->done_at, now), **way = &self->ways[record->batch % WAYS];
     json_decref(*way);
     *way = verl_ledger_record_way(record);
     self->done_at = now;
@@ -352,4 +355,27 @@ verl_ledger_take(verl_ledger_t *self, bool *ret_skipped)
     self->taken++;
     s_record_free(record);
     return line;
+}
+
+// --- whose a metric's name is --------------------------------------------------------------------------------------
+
+json_t *
+verl_ledger_owners(const verl_ledger_t *self, int64_t before)
+{
+    json_t *owners = json_object(), *owner;
+    const char *name;
+    json_object_foreach(self->owners, name, owner)
+        if (json_integer_value(json_object_get(owner, "since")) < before)
+            json_object_set(owners, name, json_object_get(owner, "stage"));
+    return owners;
+}
+
+void
+verl_ledger_own(verl_ledger_t *self, json_t *owners)
+{
+    json_t *stage;
+    const char *name;
+    json_object_foreach(owners, name, stage)
+        if (json_is_string(stage))
+            json_object_set_new(self->owners, name, json_pack("{s:O, s:i}", "stage", stage, "since", -1));
 }

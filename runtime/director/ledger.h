@@ -45,6 +45,11 @@ json_t *verl_ledger_way(const verl_ledger_t *ledger, int64_t batch);
 // is. Caller owns it.
 json_t *verl_ledger_take(verl_ledger_t *ledger, bool *ret_skipped);
 
+// Whose a metric's name is, as lines of batches below `before` show it: {name: stage}, for a life that goes on from there.
+// Caller owns it. / Borrowed; NULL: nothing is known of lines before the first.
+json_t *verl_ledger_owners(const verl_ledger_t *ledger, int64_t before);
+void    verl_ledger_own(verl_ledger_t *ledger, json_t *owners);
+
 // Median hand-off of a stage in microseconds, over the last thousand; 0: none was seen.
 double  verl_ledger_handoff(const verl_ledger_t *ledger, const char *stage);
 #endif

@@ -21,8 +21,9 @@ typedef struct record {                     // of one batch
 } record_t;
 
 // ledger_line.c. The caller owns what they return.
-// Of a batch that is done now; before: when the one before it was, 0: it is the first.
-json_t *verl_ledger_line(const record_t *record, int64_t before, int64_t now);
+// Of a batch that is done now; before: when the one before it was, 0: it is the first. owners: whose each metric's name
+// is in the lines before, {name: {"stage", "since"}}; those of this one are added.
+json_t *verl_ledger_line(const record_t *record, json_t *owners, int64_t before, int64_t now);
 // As verl_ledger_way has it.
 json_t *verl_ledger_record_way(const record_t *record);
 #endif

@@ -7,17 +7,35 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/json.h"
 
-// Stages that see the closing batch work on held-out data: their metrics stand apart. Where two stages give one name, the
-// second one's gets its stage's name before it.
+// Names of what is measured on held-out data.
+static bool
+s_says_held_out(const char *name)
+{
+    return strncmp(name, "val/", 4) == 0 || strncmp(name, "val-core/", 9) == 0 || strncmp(name, "val-aux/", 8) == 0;
+}
+
+// A name belongs to the stage that was the first of the run to have it, also on lines where that one has nothing to say.
+static bool
+s_owns(json_t *owners, const char *name, const char *stage, int64_t batch)
+{
+    const json_t *owner = json_object_get(owners, name);
+    if (!owner)
+        json_object_set_new(owners, name, json_pack("{s:s, s:I}", "stage", stage, "since", (json_int_t) batch));
+    return !owner || strcmp(json_string_value(json_object_get(owner, "stage")), stage) == 0;
+}
+
+// Stages that see the closing batch work on held-out data: their metrics stand apart. A name that another stage owns gets
+// its stage's name before it.
 static void
-s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_value_t *metric)
+s_add_metric(json_t *line, json_t *owners, int64_t batch, const verl_plan_stage_t *stage,
+             const verl_metric_value_t *metric)
 {
     char text[600];
     double value = verl_metric_reduced(metric);
-    bool held_out = stage->span.closing && strncmp(metric->name, "val", 3) != 0;
+    bool held_out = stage->span.closing && !s_says_held_out(metric->name);
     snprintf(text, sizeof text, "%s%s", held_out ? "val/" : "", metric->name);
     json_t *name = verl_json_text(text);
-    if (json_object_get(line, json_string_value(name))) {
+    if (!s_owns(owners, json_string_value(name), stage->name, batch)) {
         snprintf(text, sizeof text, "%s%s/%s", held_out ? "val/" : "", stage->name, metric->name);
         json_decref(name);
         name = verl_json_text(text);
@@ -28,14 +46,14 @@ s_add_metric(json_t *line, const verl_plan_stage_t *stage, const verl_metric_val
 }
 
 json_t *
-verl_ledger_line(const record_t *record, int64_t before, int64_t now)
+verl_ledger_line(const record_t *record, json_t *owners, int64_t before, int64_t now)
 {
     const verl_plan_t *plan = record->plan;
     json_t *line = json_object();
     json_object_set_new(line, "step", json_integer(record->batch));
     for (int i = 0; i < plan->stages_count; i++)
         for (int j = 0; j < record->entries[i].count; j++)
-            s_add_metric(line, &plan->stages[i], &record->entries[i].metrics[j]);
+            s_add_metric(line, owners, record->batch, &plan->stages[i], &record->entries[i].metrics[j]);
     for (int i = 0; i < plan->stages_count; i++) {
         char name[300];
         snprintf(name, sizeof name, "timing_s/%s", plan->stages[i].name);

@@ -81,6 +81,7 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
     from->cut = json_integer_value(cut);
     from->actors = failed ? NULL : json_incref(actors);
     from->base = json_incref(json_object_get(manifest, "base"));
+    from->owners = json_incref(json_object_get(manifest, "metrics"));
     *ret_revision = failed ? 0 : json_integer_value(revision);
     json_decref(manifest);
     return failed ? -1 : s_look_for_states(from, error);
@@ -194,6 +195,8 @@ verl_resume_done(verl_resume_t *from)
     from->actors = NULL;
     json_decref(from->base);
     from->base = NULL;
+    json_decref(from->owners);
+    from->owners = NULL;
     verl_plan_destroy(&from->owned);
     from->plan = NULL;
 }
@@ -206,6 +209,7 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
     s_forget(from);
     json_decref(from->actors);
     json_decref(from->base);
+    json_decref(from->owners);
     *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
     if (from->step > 0) {
         snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);

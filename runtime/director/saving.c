@@ -43,10 +43,11 @@ s_manifest(const director_t *self, int64_t step)
     for (const party_t *party = self->parties; party; party = party->next)
         if (s_left(self, party, step))
             json_array_append_new(actors, json_string(party->name));
-    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:o}", "step", (json_int_t) step, "revision",
+    return json_pack("{s:I, s:I, s:I, s:o, s:I, s:o, s:o}", "step", (json_int_t) step, "revision",
                      (json_int_t) revision->plan->revision, "cut", (json_int_t) revision->cut, "base",
                      verl_bases_json(revision), "seed",
-                     (json_int_t) revision->plan->seed, "actors", actors);
+                     (json_int_t) revision->plan->seed, "actors", actors, "metrics",
+                     verl_ledger_owners(self->ledger, step));
 }
 
 void

@@ -77,6 +77,32 @@ Test(resume, a_killed_asynchronous_run_has_the_versions_that_it_needs, .timeout 
     run_done(&run);
 }
 
+// Two stages give metrics of one name, of which the first is silent about most batches.
+#define TWO_JUDGES                                                                                                 \
+    "[stage.other]\nkind = \"rule-reward\"\nrule = \"random\"\ndepends_on = [\"generate\"]\nevery = 3\n"              \
+    "as = { score = \"other_score\" }\n" LEARNS
+
+Test(resume, names_of_metrics_belong_to_the_stages_that_had_them, .timeout = 300)
+{
+    run_t run;
+    char *metrics, *recorded;
+    run_start_after(&run, FILES, TWO_JUDGES, "");
+    run_wait(&run, 60);
+    s_ended(&run, 0, "");
+    metrics = run_timeless_metrics(&run);
+    recorded = run_file(&run, "out.jsonl");
+    run_done(&run);
+    int times = 0;
+    for (const char *at = metrics; (at = strstr(at, "\"reward/critic/score/mean\"")); at++)
+        times++;
+    cr_assert_eq(times, 12, "the name of the first is given to the second %d times:\n%s", 12 - times, metrics);
+    run_start_after(&run, FILES, TWO_JUDGES, "");
+    s_until_checkpoint(&run, 4);
+    s_resume(&run);
+    s_is_the_same(&run, metrics, recorded);
+    run_done(&run);
+}
+
 Test(resume, a_change_is_made_again_at_its_batch, .timeout = 300)
 {
     run_t run;

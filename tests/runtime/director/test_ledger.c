@@ -102,6 +102,68 @@ Test(ledger, keeps_held_out_metrics_and_equal_names_apart)
     verl_ledger_destroy(&ledger);
 }
 
+// Both report a loss, a only where it is to. Returns b's where that has its stage's name before it, else 0.
+static double
+s_of_b(verl_ledger_t *ledger, int64_t batch, bool a_too)
+{
+    verl_ledger_grant(ledger, batch, &s_plan);
+    s_enter(ledger, 0, batch, a_too ? "loss" : NULL, 3, NULL);
+    s_enter(ledger, 1, batch, "loss", 4, NULL);
+    if (verl_span_has(&s_stages[2].span, s_plan.steps, batch))
+        s_enter(ledger, 2, batch, NULL, 0, NULL);
+    json_t *line = verl_ledger_take(ledger, &skipped);
+    double prefixed = json_real_value(json_object_get(line, "b/loss"));
+    json_decref(line);
+    return prefixed;
+}
+
+Test(ledger, a_name_is_of_the_stage_that_had_it_first_also_where_that_one_is_silent)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    cr_assert_eq(s_of_b(ledger, 0, true), 4);
+    cr_assert_eq(s_of_b(ledger, 1, false), 4, "a is silent, and b takes its name");
+    cr_assert_eq(s_of_b(ledger, 2, true), 4);
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, a_name_is_of_the_stage_that_had_it_first_though_another_one_comes_before_it_in_the_plan)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    cr_assert_eq(s_of_b(ledger, 0, false), 0, "it is b's");
+    cr_assert_eq(s_of_b(ledger, 1, true), 0, "it is b's, and not a's");
+    verl_ledger_destroy(&ledger);
+}
+
+Test(ledger, who_goes_on_from_a_checkpoint_knows_whose_a_name_was_there)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0), *resumed = verl_ledger_new(1);
+    s_of_b(ledger, 0, true);
+    json_t *before = verl_ledger_owners(ledger, 0), *owners = verl_ledger_owners(ledger, 1);
+    cr_assert_eq(json_object_size(before), 0);
+    cr_assert_str_eq(json_string_value(json_object_get(owners, "loss")), "a");
+    verl_ledger_own(resumed, owners);
+    verl_ledger_own(resumed, NULL);
+    cr_assert_eq(s_of_b(resumed, 1, false), 4);
+    json_decref(before);
+    json_decref(owners);
+    verl_ledger_destroy(&ledger);
+    verl_ledger_destroy(&resumed);
+}
+
+Test(ledger, a_held_out_name_that_only_begins_as_val_does_stands_apart)
+{
+    verl_ledger_t *ledger = verl_ledger_new(0);
+    verl_ledger_grant(ledger, 0, &s_plan);
+    s_enter(ledger, 0, 0, "value_error", 3, NULL);
+    s_enter(ledger, 1, 0, NULL, 0, NULL);
+    s_enter(ledger, 2, 0, "value_error", 5, NULL);
+    json_t *line = verl_ledger_take(ledger, &skipped);
+    cr_assert_eq(json_real_value(json_object_get(line, "value_error")), 3);
+    cr_assert_eq(json_real_value(json_object_get(line, "val/value_error")), 5);
+    json_decref(line);
+    verl_ledger_destroy(&ledger);
+}
+
 Test(ledger, grants_the_closing_batch_last)
 {
     verl_ledger_t *ledger = verl_ledger_new(0);
