@@ -5,7 +5,6 @@
 // one set of weights with it: they have one base, as long as all versions that it calls for are kept. Else it is the
 // update before the cut. It is decided once, with the cut, and is the same for whoever begins later.
 #include "runtime/director/director_impl.h"
-#include "runtime/topology/kinds.h"
 
 int
 verl_plan_writer(const verl_plan_t *plan, int stage)
@@ -20,33 +19,6 @@ verl_plan_writer(const verl_plan_t *plan, int stage)
             plan->stages[i].handler->writes_weights)
             return i;
     return -1;
-}
-
-// A kind that updates weights keeps nothing else.
-static bool
-s_keeps_weights(const verl_kind_t *kind)
-{
-    bool weights = false;
-    for (int i = 0; kind && i < verl_stage_kind_count(kind); i++)
-        weights |= kind->stages[i].writes_weights;
-    return weights;
-}
-
-bool
-verl_plan_is_fed(const verl_plan_t *plan, int actor)
-{
-    bool fed = false;
-    if (!s_keeps_weights(plan->actors[actor].kind))
-        return false;
-    for (int i = 0; i < plan->stages_count; i++) {
-        const verl_plan_stage_t *stage = &plan->stages[i];
-        if (stage->actor != actor || !stage->handler)
-            continue;
-        if (stage->handler->writes_weights || (stage->handler->reads_weights && stage->weights_edge < 0))
-            return false;
-        fed |= stage->weights_edge >= 0;
-    }
-    return fed;
 }
 
 static int

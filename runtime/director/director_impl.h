@@ -253,8 +253,6 @@ json_t *verl_bases_json(const revision_t *revision);                            
 int     verl_bases_read(revision_t *revision, const json_t *bases, verl_error_t *error);    // bases: NULL: of the cut
 // The stage whose updates make the weights that a stage works with, by an edge or in place; -1: none.
 int     verl_plan_writer(const verl_plan_t *plan, int stage);
-// Does an actor only work with versions of weights that others publish? What it needs then comes by them.
-bool    verl_plan_is_fed(const verl_plan_t *plan, int actor);
 
 // advance.c: what follows from reports
 void verl_advance(director_t *self);

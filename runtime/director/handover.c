@@ -8,13 +8,11 @@
 // What a sink wrote is handed over where it lies: its successor begins when it is over.
 #include "runtime/director/director_impl.h"
 
-// What is fed needs nothing of its predecessor.
 static bool
 s_hands_over(const change_t *change, int actor)
 {
     const verl_change_item_t *item = &change->difference->actors[actor];
-    return item->fate == VERL_FATE_REPLACED && item->state == VERL_STATE_HANDED &&
-           !verl_plan_is_fed(change->difference->after, actor);
+    return item->fate == VERL_FATE_REPLACED && item->state == VERL_STATE_HANDED;
 }
 
 bool

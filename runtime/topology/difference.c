@@ -78,11 +78,11 @@ s_begins_otherwise(const verl_kind_t *kind, const verl_keys_t *keys)
 }
 
 static verl_state_fate_t
-s_state(const verl_plan_actor_t *before, const verl_plan_actor_t *after, const verl_keys_t *keys)
+s_state(const verl_plan_actor_t *before, const verl_plan_actor_t *after, const verl_keys_t *keys, bool fed)
 {
     const verl_kind_t *kind = after->kind;
     bool elsewhere = kind && kind->start && !kind->snapshot;    // such as in a file, with which a successor goes on
-    if (!kind || elsewhere || (!kind->keeps_state && !kind->snapshot))
+    if (!kind || elsewhere || fed || (!kind->keeps_state && !kind->snapshot))
         return VERL_STATE_NONE;
     bool same_kind = strcmp(before->kind_name, after->kind_name) == 0;
     bool handed = kind->snapshot && kind->restore && same_kind && !s_begins_otherwise(kind, keys);
@@ -93,6 +93,8 @@ static void
 s_compare_actor(verl_difference_box_t *self, verl_change_item_t *item, const verl_plan_actor_t *after)
 {
     const verl_plan_actor_t *before = s_actor_of(self->difference.before, after->name, &item->before);
+    const verl_plan_t *plan = self->difference.after;
+    bool fed = verl_plan_is_fed(plan, (int) (after - plan->actors));
     verl_keys_t keys = { .box = self };
     item->name = after->name;
     if (!before) {
@@ -109,7 +111,7 @@ s_compare_actor(verl_difference_box_t *self, verl_change_item_t *item, const ver
         verl_differ_real(&keys, "timeout", before->timeout, after->timeout);         // these two are the director's
         verl_differ_real(&keys, "liveness", before->liveness, after->liveness);
         item->fate = fresh ? VERL_FATE_REPLACED : keys.count ? VERL_FATE_CHANGED : VERL_FATE_KEPT;
-        item->state = fresh ? s_state(before, after, &keys) : VERL_STATE_NONE;
+        item->state = fresh ? s_state(before, after, &keys, fed) : VERL_STATE_NONE;
     }
     item->keys = keys.items;
     item->keys_count = keys.count;

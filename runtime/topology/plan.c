@@ -1,6 +1,7 @@
 // plan.c: what a plan says about batches: spans, replicas, versions. See plan.h.
 #include "runtime/topology/plan.h"
 #include <stdlib.h>
+#include "runtime/topology/kinds.h"
 #include "runtime/topology/plan_box.h"
 
 typedef struct box {
@@ -120,6 +121,33 @@ verl_plan_version(const verl_plan_t *plan, int writer, int64_t staleness, int64_
 {
     int64_t bound = k > staleness ? k - staleness : 0;
     return verl_span_previous(&plan->stages[writer].span, plan->steps, bound);
+}
+
+// A kind that updates weights keeps nothing else.
+static bool
+s_keeps_weights(const verl_kind_t *kind)
+{
+    bool weights = false;
+    for (int i = 0; kind && i < verl_stage_kind_count(kind); i++)
+        weights |= kind->stages[i].writes_weights;
+    return weights;
+}
+
+bool
+verl_plan_is_fed(const verl_plan_t *plan, int actor)
+{
+    bool fed = false;
+    if (!s_keeps_weights(plan->actors[actor].kind))
+        return false;
+    for (int i = 0; i < plan->stages_count; i++) {
+        const verl_plan_stage_t *stage = &plan->stages[i];
+        if (stage->actor != actor || !stage->handler)
+            continue;
+        if (stage->handler->writes_weights || (stage->handler->reads_weights && stage->weights_edge < 0))
+            return false;
+        fed |= stage->weights_edge >= 0;
+    }
+    return fed;
 }
 
 int64_t

@@ -132,6 +132,8 @@ int64_t verl_span_previous(const verl_span_t *span, int64_t steps, int64_t k);  
 int64_t verl_span_ordinal(const verl_span_t *span, int64_t steps, int64_t k);   // batches < k that it works on
 // The replica of a stage's actor that works on batch k: batches are dealt in turn.
 int64_t verl_plan_replica(const verl_plan_t *plan, int stage, int64_t k);
+// Does an actor only work with versions of weights that others publish? What it needs then comes by them.
+bool    verl_plan_is_fed(const verl_plan_t *plan, int actor);
 // The update whose weights a reader uses for batch k: the last batch < max(k - staleness, 0) that `writer` works on;
 // -1: the weights that the run began with. In place, and of a weights edge alike.
 int64_t verl_plan_version(const verl_plan_t *plan, int writer, int64_t staleness, int64_t k);

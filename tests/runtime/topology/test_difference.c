@@ -285,6 +285,16 @@ Test(difference, staleness_gives_a_stage_an_actor_of_its_own)
     s_done(&self);
 }
 
+Test(difference, what_is_fed_with_versions_is_handed_nothing)
+{
+    changed_t self = s_change(RUN GRPO "[stage.late]\nactor = 'policy'\ndoes = 'generate'\ndepends_on = ['prompts']\n"
+                                       "as = 'late_'\nstaleness = 1\n", "", "policy.late");
+    cr_assert(self.difference, "%s", self.error.text);
+    cr_assert_eq(s_actor(&self, "policy.late")->fate, VERL_FATE_REPLACED);
+    cr_assert_eq(s_actor(&self, "policy.late")->state, VERL_STATE_NONE);
+    s_done(&self);
+}
+
 Test(difference, what_a_stage_no_longer_says_is_unset)
 {
     changed_t self = s_change("[actor.policy]\nkind = 'policy'\n"
