@@ -296,6 +296,33 @@ Test(python_run, a_program_that_dies_takes_its_children_along_and_is_named)
     run_done(&run);
 }
 
+// `look` waits for less than `count`, and finds in their state what the plan says all the same.
+static char *
+s_seen(const char *arguments)
+{
+    run_t run;
+    s_whole(&run,
+            "[run]\nname = \"p\"\nsteps = 12\n[stage.ids]\nkind = \"synthetic\"\n[actor.book]\nkind = \"command-state\"\n"
+            "command = COUNTER\n[stage.slow]\nkind = \"synthetic\"\ndepends_on = [\"ids\"]\n"
+            "[stage.count]\nactor = \"book\"\ndepends_on = [\"slow\"]\n[stage.look]\nactor = \"book\"\n"
+            "depends_on = [\"ids\"]\n" KEEP "depends_on = [\"count\", \"look\"]\ncolumns = [\"total\", \"seen\"]\n",
+            arguments);
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    json_t *lines = programs_kept(&run);
+    char *text = json_dumps(lines, JSON_SORT_KEYS);
+    json_decref(lines);
+    run_done(&run);
+    return text;
+}
+
+Test(python_run, stages_that_share_a_state_take_turns)
+{
+    char *fast = s_seen(""), *slow = s_seen("--set stage.slow.busy_ms=30");
+    cr_assert_str_eq(fast, slow);
+    free(fast);
+    free(slow);
+}
+
 #define COUNTS IDS "[stage.count]\nkind = \"command-state\"\ncommand = COUNTER\ndepends_on = [\"ids\"]\n" KEEP \
                "depends_on = [\"count\"]\ncolumns = [\"id\", \"total\"]\n"
 

@@ -19,6 +19,12 @@ def count(batch, stage):
     return {"total": totals}
 
 
+@verl.stage(needs=["id"], gives=["seen:i64[n]"])
+def look(batch):
+    """What is in the state at this moment."""
+    return {"seen": [state["sum"]] * batch.rows}
+
+
 @verl.snapshot
 def save(directory):
     path = os.path.join(directory, "state.json")
