@@ -7,6 +7,7 @@
 
 #include "actors/rl/advantage.h"
 #include "actors/rl/estimators.h"
+#include "actors/rl/groups.h"
 
 static const verl_estimator_t s_estimators[] = {
     { .name = "grpo",
@@ -63,10 +64,6 @@ typedef struct work {
     char *error;
     size_t error_size;
 } work_t;
-
-typedef struct member {
-    int64_t group, row;
-} member_t;
 
 verl_advantage_options_t
 verl_advantage_defaults(void)
@@ -164,15 +161,6 @@ s_sum_scores(work_t *self)
 }
 
 static int
-s_compare_members(const void *a, const void *b)
-{
-    const member_t *x = a, *y = b;
-    if (x->group != y->group)
-        return x->group < y->group ? -1 : 1;
-    return x->row < y->row ? -1 : x->row > y->row;
-}
-
-static int
 s_compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *) a, y = *(const double *) b;
@@ -204,48 +192,44 @@ s_spread(work_t *self, int64_t row, double value)
 
 // One group: members[count] are its rows; scratch has room for 4 * count.
 static int
-s_group(work_t *self, const member_t *members, int64_t count, double alpha, double *scratch)
+s_group(work_t *self, const int64_t *members, int64_t count, double alpha, double *scratch)
 {
     double *score = scratch, *length = scratch + count, *sorted = scratch + 2 * count, *advantage = scratch + 3 * count;
     if (count < self->estimator->least) {
         snprintf(self->error, self->error_size,
                  "%s: the group of row %" PRId64 " has %" PRId64 " sample: give samples = %" PRId64 " or more",
-                 self->estimator->name, members[0].row, count, self->estimator->least);
+                 self->estimator->name, members[0], count, self->estimator->least);
         return -1;
     }
     for (int64_t i = 0; i < count; i++) {
-        score[i] = self->score[members[i].row];
-        length[i] = (double) verl_ragged_length(&self->input->rows, members[i].row);
+        score[i] = self->score[members[i]];
+        length[i] = (double) verl_ragged_length(&self->input->rows, members[i]);
     }
     group_t group = { .count = count, .score = score, .length = length, .alpha = alpha };
     s_measure(&group, sorted);
     self->estimator->of_group(&group, self->options, advantage);
     for (int64_t i = 0; i < count; i++)
-        s_spread(self, members[i].row, advantage[i]);
+        s_spread(self, members[i], advantage[i]);
     return 0;
 }
 
 static int
 s_groups(work_t *self)
 {
-    int64_t rows = self->input->rows.rows, live = 0, end;
-    member_t *members = calloc((size_t) rows + 1, sizeof *members);
+    int64_t rows = self->input->rows.rows, live = 0;
+    verl_groups_t groups;
     double *scratch = calloc((size_t) rows * 4 + 1, sizeof *scratch);
-    int status = members && scratch ? 0 : -1;
+    int status = verl_groups_find(self->input->group, rows, &groups) || !scratch ? -1 : 0;
     if (status)
         snprintf(self->error, self->error_size, "no memory for %" PRId64 " rows: free some", rows);
-    for (int64_t row = 0; row < rows && status == 0; row++) {
-        members[row] = (member_t){ self->input->group[row], row };
+    for (int64_t row = 0; row < rows && status == 0; row++)
         live += self->score[row] != 0;
+    double alpha = (double) rows / (double) (live > 0 ? live : 1);
+    for (int64_t i = 0; i < groups.count && status == 0; i++) {
+        int64_t begin = groups.starts[i];
+        status = s_group(self, &groups.order[begin], groups.starts[i + 1] - begin, alpha, scratch);
     }
-    if (status == 0)
-        qsort(members, (size_t) rows, sizeof *members, s_compare_members);
-    for (int64_t begin = 0; begin < rows && status == 0; begin = end) {
-        for (end = begin + 1; end < rows && members[end].group == members[begin].group; end++)
-            ;
-        status = s_group(self, &members[begin], end - begin, (double) rows / (double) (live > 0 ? live : 1), scratch);
-    }
-    free(members);
+    verl_groups_done(&groups);
     free(scratch);
     return status;
 }

@@ -1,6 +1,6 @@
 // test_groups.c: rows that belong together.
 #include <criterion/criterion.h>
-#include "actors/kit/groups.h"
+#include "actors/rl/groups.h"
 
 static void
 s_check(const int64_t *keys, int64_t rows, const int64_t *order, const int64_t *starts, int64_t count)
