@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include "runtime/base/error.h"
-#include "runtime/control/client.h"
+#include "tools/client.h"
 
 enum { INJECT_DONE = 0, INJECT_FAILED = 1, INJECT_WRONG = 2, INJECT_INTERRUPTED = 130 };
 

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/base/clock.h"
-#include "runtime/control/client.h"
 #include "runtime/control/names.h"
+#include "tools/client.h"
 #include "tools/script.h"
 
 #define S_LAST_WORDS 800          // of a script's log, bytes

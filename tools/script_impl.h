@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include "actors/lua/sandbox.h"
-#include "runtime/control/client.h"
+#include "tools/client.h"
 #include "tools/script_condition.h"
 
 #define SCRIPT_HISTORY 256                  // steps that are remembered

@@ -2,8 +2,8 @@
 #ifndef VERL_SPY_FOLLOW_NAMES_H
 #define VERL_SPY_FOLLOW_NAMES_H
 #include <stdio.h>
-#include "runtime/control/client.h"
 #include "runtime/observe/filter.h"
+#include "tools/client.h"
 
 // Asks the run for its actors and stages and writes a line for each name of the filter that is none of them, with the
 // nearest one; since it may still come with a change, this is a remark and no error. Waits for the run's answer, at

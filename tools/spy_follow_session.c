@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
-#include <zmq.h>
 #include "runtime/base/clock.h"
 #include "tools/spy_follow_socket.h"
 
@@ -18,7 +17,7 @@
 
 struct verl_spy_session {
     verl_client_t      *client;
-    void               *router;
+    zsock_t            *router;
     int                 signal_fd;
     int64_t             trace;              // id; 0: none
     int                 told;               // parties that were told to trace
@@ -87,7 +86,7 @@ verl_spy_session_open(const char *run, const verl_filter_t *filter, const verl_s
     // Signals first: threads that libzmq makes block what their maker blocks.
     if (self->merge && s_watch_signals(self, error) == 0 && (self->client = verl_client_open(run, false, error))) {
         verl_client_interrupt_by(self->client, self->signal_fd);
-        self->router = verl_spy_socket_open(verl_client_zmq(self->client), "spy", address, error);
+        self->router = verl_spy_socket_open("spy", address, error);
         if (self->router && s_ask(self, address, error) == 0)
             return self;
     }
@@ -103,8 +102,7 @@ verl_spy_session_close(verl_spy_session_t **session_p)
     if (!self)
         return;
     verl_spy_merge_destroy(&self->merge);
-    if (self->router)
-        zmq_close(self->router);
+    zsock_destroy(&self->router);
     verl_client_close(&self->client);
     if (self->signal_fd >= 0)
         close(self->signal_fd);
@@ -145,8 +143,7 @@ s_end(verl_spy_session_t *self, verl_error_t *error)
     int64_t quiet = verl_now(), limit = quiet + FINISH_NS;
     self->trace = 0;
     while (verl_now() < limit && verl_now() - quiet < QUIET_NS) {
-        zmq_pollitem_t item = { self->router, 0, ZMQ_POLLIN, 0 };
-        int frames = zmq_poll(&item, 1, 20) > 0 ? s_receive(self, error) : 0;
+        int frames = verl_spy_socket_wait(self->router, 20) ? s_receive(self, error) : 0;
         if (frames < 0)
             return VERL_SPY_FAILED;
         if (frames > 0)
@@ -161,7 +158,7 @@ verl_spy_state_t
 verl_spy_session_step(verl_spy_session_t *self, int wait_ms, verl_error_t *error)
 {
     int due = verl_spy_merge_wait_ms(self->merge);
-    zmq_pollitem_t items[] = { { self->router, 0, ZMQ_POLLIN, 0 },
+    zmq_pollitem_t items[] = { { zsock_resolve(self->router), 0, ZMQ_POLLIN, 0 },
                                { NULL, self->signal_fd, ZMQ_POLLIN, 0 },
                                { NULL, verl_client_pid_fd(self->client), ZMQ_POLLIN, 0 } };
     zmq_poll(items, 3, due >= 0 && (wait_ms < 0 || due < wait_ms) ? due : wait_ms);
@@ -209,8 +206,7 @@ verl_spy_session_finish(verl_spy_session_t *self)
     int wanted = verl_spy_merge_finished(self->merge);
     wanted += self->trace ? s_untrace(self) : 0;
     while (verl_spy_merge_finished(self->merge) < wanted && verl_now() < limit) {
-        zmq_pollitem_t item = { self->router, 0, ZMQ_POLLIN, 0 };
-        zmq_poll(&item, 1, 20);
+        verl_spy_socket_wait(self->router, 20);
         if (s_receive(self, NULL) < 0)
             break;
         verl_spy_socket_give_credit(self->router, self->merge);

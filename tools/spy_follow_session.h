@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "runtime/base/error.h"
-#include "runtime/control/client.h"
 #include "runtime/observe/filter.h"
 #include "runtime/observe/trace.h"
+#include "tools/client.h"
 
 typedef struct verl_spy_session verl_spy_session_t;
 

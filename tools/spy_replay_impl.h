@@ -23,7 +23,8 @@ typedef struct play {
     verl_plan_t      *plan;
     int               actor;                // its index in the plan
     verl_spy_feed_t   feed;
-    void             *zmq, *router;
+    void             *zmq;
+    zsock_t          *router;
     int               epoll_fd, signal_fd;
     char              run_id[33], directory[4096], address[VERL_SPY_ADDRESS];
     verl_node_t      *node;

@@ -79,7 +79,7 @@ s_open(play_t *play)
         return verl_error_set(&play->error, "out of memory");
     snprintf(play->run_id, sizeof play->run_id, "%016" PRIx64, random);
     if (verl_program_beside("verl-actor", program, sizeof program, &play->error) || s_open_folder(play) ||
-        !(play->router = verl_spy_socket_open(play->zmq, "replay", play->address, &play->error)) ||
+        !(play->router = verl_spy_socket_open("replay", play->address, &play->error)) ||
         verl_spy_play_director(play) || verl_spy_play_peers(play))
         return -1;
     play->node = verl_node_new(play->run_id, play->directory, program, play->zmq, play->epoll_fd, &play->error);
@@ -104,8 +104,7 @@ s_close(play_t *play)
         verl_endpoint_destroy(&play->peers[i].endpoint);
     free(play->peers);
     verl_endpoint_destroy(&play->director);
-    if (play->router)
-        zmq_close(play->router);
+    zsock_destroy(&play->router);
     if (play->zmq)
         zmq_ctx_term(play->zmq);
     verl_spy_merge_destroy(&play->merge);
@@ -177,8 +176,7 @@ s_finish(play_t *play)
         verl_spy_play_stop(play);
     while (verl_node_alive(play->node) && !verl_node_reap(play->node, &death) && verl_now() < limit)
         s_turn(play);
-    zmq_pollitem_t item = { play->router, 0, ZMQ_POLLIN, 0 };
-    zmq_poll(&item, 1, 50);
+    verl_spy_socket_wait(play->router, 50);
     s_show(play, INT64_MAX);
 }
 

@@ -5,8 +5,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include "runtime/control/client.h"
 #include "runtime/wire/buffer.h"
+#include "tools/client.h"
 #include "tools/spy.h"
 
 // The run that is meant, if it lives. NULL: it was said why not.

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "runtime/base/clock.h"
-#include "runtime/control/client.h"
+#include "tools/client.h"
 #include "tools/run.h"
 
 typedef struct said {

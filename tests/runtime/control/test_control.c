@@ -17,9 +17,9 @@
 #include <fcntl.h>
 #include <zmq.h>
 #include "runtime/base/clock.h"
-#include "runtime/control/client.h"
 #include "runtime/control/names.h"
 #include "runtime/control/server.h"
+#include "tools/client.h"
 
 #define BIG 20000                           // bytes of an answer, where it is to be big
 

@@ -1,8 +1,8 @@
 // What a run answers to those who watch it: how it is, its plan, its profile, one batch; and what it refuses.
 #include <criterion/criterion.h>
 #include <jansson.h>
-#include "runtime/control/client.h"
 #include "tests/tools/views.h"
+#include "tools/client.h"
 
 static const char s_chain[] =
     "[run]\nname = \"chain\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 3\nrows = 4\nbytes = 100000\n"

@@ -1,20 +1,18 @@
 // client.c: see client.h.
-#include "runtime/control/client.h"
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <zmq.h>
+#include "tools/client.h"
+#include <czmq.h>
 #include "runtime/base/clock.h"
 #include "runtime/control/found.h"
 #include "runtime/control/server.h"
 
-#define ANSWER_MOST (64 << 20)              // bytes
-#define LAST_MS     50                      // for what a run said just before it ended to come through
-#define LOOK_MS     250                     // between looks whether the run has other sockets by now
+#define ANSWER_MOST  (64 << 20)             // bytes
+#define RECONNECT_MS 20
+#define LAST_MS      50                     // for what a run said just before it ended to come through
+#define LOOK_MS      250                    // between looks whether the run has other sockets by now
 
 struct verl_client {
     verl_found_t      run;
-    void             *zmq, *dealer;
+    zsock_t          *dealer;
     bool              change;               // which socket
     char             *request;              // that is open; NULL: it has had an answer
     int64_t           looked_at;
@@ -39,16 +37,15 @@ s_address(const verl_client_t *self)
 static int
 s_connect(verl_client_t *self, verl_error_t *error)
 {
-    int none = 0, reconnect = 20;
-    int64_t most = ANSWER_MOST;
-    self->zmq = zmq_ctx_new();
-    self->dealer = self->zmq ? zmq_socket(self->zmq, ZMQ_DEALER) : NULL;
+    zsys_handler_set(NULL);                                 // signals are the tool's own
+    self->dealer = zsock_new(ZMQ_DEALER);
     if (!self->dealer)
         return verl_error_set(error, "cannot make a socket: %s", zmq_strerror(zmq_errno()));
-    zmq_setsockopt(self->dealer, ZMQ_LINGER, &none, sizeof none);
-    zmq_setsockopt(self->dealer, ZMQ_RECONNECT_IVL, &reconnect, sizeof reconnect);
-    zmq_setsockopt(self->dealer, ZMQ_MAXMSGSIZE, &most, sizeof most);
-    if (zmq_connect(self->dealer, s_address(self)))
+    zsock_set_linger(self->dealer, 0);
+    zsock_set_sndtimeo(self->dealer, 0);
+    zsock_set_reconnect_ivl(self->dealer, RECONNECT_MS);
+    zsock_set_maxmsgsize(self->dealer, ANSWER_MOST);
+    if (zsock_connect(self->dealer, "%s", s_address(self)))
         return verl_error_set(error, "cannot connect to %s: %s", s_address(self), zmq_strerror(zmq_errno()));
     return 0;
 }
@@ -75,10 +72,7 @@ verl_client_close(verl_client_t **client_p)
     if (!self)
         return;
     *client_p = NULL;
-    if (self->dealer)
-        zmq_close(self->dealer);
-    if (self->zmq)
-        zmq_ctx_term(self->zmq);
+    zsock_destroy(&self->dealer);
     verl_found_done(&self->run);
     free(self->request);
     free(self);
@@ -89,7 +83,7 @@ verl_client_close(verl_client_t **client_p)
 static int
 s_send(verl_client_t *self, verl_error_t *error)
 {
-    if (zmq_send(self->dealer, self->request, strlen(self->request), ZMQ_DONTWAIT) < 0)
+    if (zstr_send(self->dealer, self->request))
         return verl_error_set(error, "the request cannot be sent: %s", zmq_strerror(zmq_errno()));
     return 0;
 }
@@ -121,8 +115,8 @@ s_look_again(verl_client_t *self, verl_error_t *error)
     memcpy(before, s_address(self), sizeof before);
     if (verl_found_again(&self->run) <= 0)
         return;
-    zmq_disconnect(self->dealer, before);
-    if (zmq_connect(self->dealer, s_address(self)))
+    zsock_disconnect(self->dealer, "%s", before);
+    if (zsock_connect(self->dealer, "%s", s_address(self)))
         verl_error_set(error, "cannot connect to %s: %s", s_address(self), zmq_strerror(zmq_errno()));
     else if (self->request)
         s_send(self, error);
@@ -135,7 +129,7 @@ static verl_client_why_t
 s_wait(const verl_client_t *self, int64_t timeout_ms)
 {
     zmq_pollitem_t items[] = {
-        { .socket = self->dealer, .events = ZMQ_POLLIN },
+        { .socket = verl_client_socket(self), .events = ZMQ_POLLIN },
         { .fd = self->run.pid_fd, .events = ZMQ_POLLIN },
         { .fd = self->interrupt_fd, .events = ZMQ_POLLIN },
     };
@@ -151,21 +145,18 @@ s_wait(const verl_client_t *self, int64_t timeout_ms)
 static json_t *
 s_receive(verl_client_t *self, verl_error_t *error)
 {
-    json_t *answer = NULL;
-    zmq_msg_t frame;
-    zmq_msg_init(&frame);
-    if (zmq_msg_recv(&frame, self->dealer, ZMQ_DONTWAIT) >= 0) {
-        answer = zmq_msg_more(&frame) ? NULL : json_loadb(zmq_msg_data(&frame), zmq_msg_size(&frame), 0, NULL);
-        while (zmq_msg_more(&frame) && zmq_msg_recv(&frame, self->dealer, ZMQ_DONTWAIT) >= 0) {
-        }
-        if (!json_is_object(answer)) {
-            json_decref(answer);
-            answer = NULL;
-            verl_error_set(error, "the run in %s answers with something that is no JSON object", self->run.directory);
-        }
-    }
-    zmq_msg_close(&frame);
-    return answer;
+    zmsg_t *message = zsock_events(self->dealer) & ZMQ_POLLIN ? zmsg_recv(self->dealer) : NULL;
+    zframe_t *frame = message ? zmsg_first(message) : NULL;
+    if (!frame)
+        return NULL;
+    json_t *answer =
+        zmsg_size(message) == 1 ? json_loadb((char *) zframe_data(frame), zframe_size(frame), 0, NULL) : NULL;
+    zmsg_destroy(&message);
+    if (json_is_object(answer))
+        return answer;
+    json_decref(answer);
+    verl_error_set(error, "the run in %s answers with something that is no JSON object", self->run.directory);
+    return NULL;
 }
 
 // Of this question, and with something in it?
@@ -298,17 +289,11 @@ verl_client_pid(const verl_client_t *self)
 void *
 verl_client_socket(const verl_client_t *self)
 {
-    return self->dealer;
+    return zsock_resolve(self->dealer);
 }
 
 int
 verl_client_pid_fd(const verl_client_t *self)
 {
     return self->run.pid_fd;
-}
-
-void *
-verl_client_zmq(const verl_client_t *self)
-{
-    return self->zmq;
 }

@@ -1,7 +1,7 @@
 // client.h: a tool's end of the conversation with a run that lives. One thread, one question at a time; a tool that has
 // several opens several clients. While it waits it notices within a second that the run is gone.
-#ifndef VERL_CONTROL_CLIENT_H
-#define VERL_CONTROL_CLIENT_H
+#ifndef VERL_TOOLS_CLIENT_H
+#define VERL_TOOLS_CLIENT_H
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -42,9 +42,7 @@ void        verl_client_interrupt_by(verl_client_t *client, int fd);
 const char *verl_client_directory(const verl_client_t *client);
 pid_t       verl_client_pid(const verl_client_t *client);
 // For a tool with a loop of its own: the DEALER, to be waited for with zmq_poll and read with verl_client_next at
-// timeout 0; a descriptor that is readable when the run is gone; the libzmq context, for further sockets, which have to
-// be closed before the client. All borrowed.
+// timeout 0; a descriptor that is readable when the run is gone. Both borrowed.
 void *verl_client_socket(const verl_client_t *client);
 int   verl_client_pid_fd(const verl_client_t *client);
-void *verl_client_zmq(const verl_client_t *client);
 #endif
