@@ -36,13 +36,25 @@ s_fail_value(const verl_line_t *line, const verl_field_t *field, const json_t *v
                           field->name, verl_data_word(value), s_type_words[field->type], advice);
 }
 
-// Reads one number as f32; -1 where it is none or does not fit.
+// Reads one number as f32: rounded, but an integer only where nothing of it is lost. element: of a list; -1: no list.
 static int
-s_read_f32(const json_t *value, float *number)
+s_read_f32(const verl_line_t *line, const verl_field_t *field, int64_t element, const json_t *value, float *number)
 {
-    double wide = json_number_value(value);
-    *number = (float) wide;
-    return json_is_number(value) && isfinite(*number) ? 0 : -1;
+    char where[48] = "";
+    json_int_t integer = json_integer_value(value);
+    *number = (float) json_number_value(value);
+    bool exact = !json_is_integer(value) || (long double) *number == (long double) integer;
+    if (isfinite(*number) && exact)
+        return 0;
+    if (element >= 0)
+        snprintf(where, sizeof where, "element %" PRId64 " of ", element);
+    if (exact)
+        return verl_line_fail(line, "%sfield \"%s\" is %g: reals are at most 3.4e38", where, field->name,
+                              json_number_value(value));
+    return verl_line_fail(line,
+                          "%sfield \"%s\" is %" JSON_INTEGER_FORMAT ": a real has 32 bits and cannot hold this integer: "
+                          "text would be right, or a decimal point where the nearest real will do",
+                          where, field->name, integer);
 }
 
 static int
@@ -71,9 +83,8 @@ s_read_reals(const verl_line_t *line, const verl_field_t *field, const json_t *l
         if (!json_is_number(item))
             return verl_line_fail(line, "element %zu of field \"%s\" is %s: this list holds numbers", i, field->name,
                                   verl_data_word(item));
-        if (s_read_f32(item, &items[i]))
-            return verl_line_fail(line, "element %zu of field \"%s\" is %g: reals are at most 3.4e38", i, field->name,
-                                  json_number_value(item));
+        if (s_read_f32(line, field, (int64_t) i, item, &items[i]))
+            return -1;
     }
     return 0;
 }
@@ -128,10 +139,7 @@ s_read_field(const verl_line_t *line, const verl_field_t *field, const json_t *j
     case VERL_FIELD_F32:
         if (!json_is_number(json))
             return s_fail_value(line, field, json);
-        return s_read_f32(json, &value->real) == 0
-                   ? 0
-                   : verl_line_fail(line, "field \"%s\" is %g: reals are at most 3.4e38", field->name,
-                                    json_number_value(json));
+        return s_read_f32(line, field, -1, json, &value->real);
     case VERL_FIELD_I32_LIST:
     case VERL_FIELD_F32_LIST:
         return s_read_list(line, field, json, value, block);

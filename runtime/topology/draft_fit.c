@@ -130,18 +130,31 @@ s_fit_move(verl_draft_t *draft, const verl_node_t *fragment, verl_node_t *stage,
         s_strip_stage(stage);
 }
 
-// A stage whose weights may be stale no longer has no actor of its own any more, and not its keys.
-static void
-s_fit_staleness(verl_node_t *stage, const verl_node_t *change)
+static bool
+s_is_stale(const verl_node_t *stage)
 {
-    const verl_node_t *before = verl_node_get(stage, "staleness"), *after = verl_node_get(change, "staleness");
-    bool ends = before && before->integer > 0 && after && after->type == VERL_NODE_INT && after->integer == 0;
-    for (const verl_option_t *option = verl_actor_table; ends && option->name; option++)
-        if (!verl_option_find(verl_stage_table, option->name) && !verl_node_get(change, option->name))
+    const verl_node_t *staleness = stage ? verl_node_get(stage, "staleness") : NULL;
+    return staleness && staleness->type == VERL_NODE_INT && staleness->integer > 0;
+}
+
+// A stage whose weights may be stale no longer has no actor of its own any more, and not its keys. change: keys that it
+// is given now; NULL: none.
+static void
+s_strip_actor(verl_node_t *stage, const verl_node_t *change)
+{
+    for (const verl_option_t *option = verl_actor_table; option->name; option++)
+        if (!verl_option_find(verl_stage_table, option->name) && !(change && verl_node_get(change, option->name)))
             verl_node_remove(stage, option->name);
 }
 
-// "stage.x.key" where the key is the actor's.
+static void
+s_fit_staleness(verl_node_t *stage, const verl_node_t *change)
+{
+    if (s_is_stale(stage) && verl_node_get(change, "staleness") && !s_is_stale(change))
+        s_strip_actor(stage, change);
+}
+
+// "stage.x.key" where the key is the actor's, or is the staleness that gave the stage an actor of its own.
 static void
 s_fit_unset(verl_draft_t *draft, verl_node_t *item)
 {
@@ -149,7 +162,12 @@ s_fit_unset(verl_draft_t *draft, verl_node_t *item)
     if (item->type != VERL_NODE_STRING || strncmp(item->string, "stage.", 6) != 0)
         return;
     const char *name = item->string + 6, *dot = strchr(name, '.');
-    if (!dot || !s_own(draft, verl_pool_copy_n(draft->pool, name, (size_t) (dot - name)), &stage, &actor))
+    if (!dot)
+        return;
+    bool own = s_own(draft, verl_pool_copy_n(draft->pool, name, (size_t) (dot - name)), &stage, &actor);
+    if (strcmp(dot + 1, "staleness") == 0 && s_is_stale(stage))
+        s_strip_actor(stage, NULL);
+    if (!own)
         return;
     if (!verl_node_get(stage, dot + 1) && verl_node_get(actor, dot + 1))
         item->string = verl_pool_print(draft->pool, "actor.%s", name);

@@ -242,6 +242,7 @@ Test(jsonl, first_lines_that_are_wrong_are_refused_with_their_line)
     s_check_refused("{\"a\":[1,2.5]}\n", "1: element 1 of field \"a\" is a real", "integers");
     s_check_refused("{\"a\":[4294967296]}\n", "1: element 0 of field \"a\" is 4294967296", "32 bits");
     s_check_refused("{\"a\":[0.5,1e60]}\n", "1: element 1 of field \"a\" is 1e+60", "3.4e38");
+    s_check_refused("{\"a\":[0.5,16777217]}\n", "1: element 1 of field \"a\" is 16777217", "text would be right");
     s_check_refused("PAR1xxxx", "1: is a Parquet file", "convert");
     s_check_refused("\x1f\x8bxx", "1: is compressed by gzip", "decompress");
 }
@@ -265,6 +266,7 @@ Test(jsonl, later_records_that_differ_are_refused_with_their_line)
     s_check_second("{\"a\":1}\n{\"a\":\"x\"}\n", "a.jsonl:2:", "field \"a\" is text");
     s_check_second("{\"a\":\"x\"}\n{\"a\":1}\n", "a.jsonl:2:", "field \"a\" is an integer");
     s_check_second("{\"a\":1}\n{\"a\":1.5}\n", "a.jsonl:2:", "decimal point");
+    s_check_second("{\"a\":0.5}\n{\"a\":16777217}\n", "a.jsonl:2:", "field \"a\" is 16777217: a real has 32 bits");
     s_check_second("{\"a\":1}\n{\"a\":null}\n", "a.jsonl:2:", "null");
     s_check_second("{\"a\":[1]}\n{\"a\":[1.5]}\n", "a.jsonl:2:", "element 0");
     s_check_second("{\"a\":[1]}\n{\"a\":7}\n", "a.jsonl:2:", "a list of integers");

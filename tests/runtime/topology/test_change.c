@@ -173,9 +173,12 @@ Test(change, staleness_can_be_set_and_taken_back)
                         "[stage.reward]\nkind = 'rule-reward'\ndepends_on = ['generate']\n"
                         "[stage.advantage]\nkind = 'advantage'\ndepends_on = ['reward']\n"
                         "[stage.update]\nactor = 'policy'\ndepends_on = ['advantage']\nlr = 1e-4\n" RUN;
-    plan = s_changed(stale, "stage.generate.staleness = 0\n");
-    cr_assert(!s_actor_named(plan, "policy.generate"));
-    verl_plan_destroy(&plan);
+    const char *back[] = { "stage.generate.staleness = 0\n", "unset = ['stage.generate.staleness']\n" };
+    for (int i = 0; i < 2; i++) {
+        plan = s_changed(stale, back[i]);
+        cr_assert(!s_actor_named(plan, "policy.generate"));
+        verl_plan_destroy(&plan);
+    }
 }
 
 // What follows from another stage in the topology follows from it after a change, too.
