@@ -192,15 +192,17 @@ s_add_columns(verl_stage_t *stage, const verl_loader_t *self, const verl_schema_
                : 0;
 }
 
+// What it has made before is where it is in its data: with `every` or `begin` no record is passed over.
 static int
 s_load(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
 {
+    (void) in;
     verl_loader_t *self = verl_stage_state(stage);
     const verl_schema_t *schema = verl_jsonl_schema(self->data);
     verl_sampler_t sampler = verl_loader_sampler(verl_stage_options(stage), verl_jsonl_records(self->data),
                                        verl_stage_seed(stage));
     verl_load_t load = { 0 };
-    int rc = s_read(stage, self, &sampler, verl_batch_id(in), &load);
+    int rc = s_read(stage, self, &sampler, verl_stage_ordinal(stage), &load);
     if (rc == 0)
         rc = verl_loader_encode(stage, self, schema, &load);
     if (rc == 0)

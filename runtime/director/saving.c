@@ -1,4 +1,5 @@
-// saving.c: checkpoints: a cut between two batches, written by all actors that keep state, whole or not at all.
+// saving.c: checkpoints: a cut between two batches, written by all actors that keep state, whole or not at all. Where none
+// keeps any, the cut is all there is: the run goes on from it.
 #include <unistd.h>
 #include "runtime/director/director_impl.h"
 
@@ -14,15 +15,6 @@ s_belongs(const director_t *self, const party_t *party, int64_t step)
 {
     const revision_t *revision = s_revision(self, step);
     return revision && verl_revision_slot(revision, party) && verl_party_saves(self, party);
-}
-
-static bool
-s_anybody(const director_t *self, int64_t step)
-{
-    bool any = false;
-    for (const party_t *party = self->parties; party; party = party->next)
-        any |= s_belongs(self, party, step);
-    return any;
 }
 
 // Did an actor leave its state in the checkpoint that ends? A program may keep none after all.
@@ -75,7 +67,9 @@ s_end_checkpoint(director_t *self, int64_t step)
 {
     verl_error_t error = { "" };
     char path[sizeof self->result->checkpoint];
-    if (verl_record_end_checkpoint(self->record, step, s_manifest(self, step), verl_revision_newest(self)->plan->keep,
+    // Where no actor had anything to write, its folder may not be there: it is made with a permit beyond it.
+    if (verl_record_begin_checkpoint(self->record, step, &error) ||
+        verl_record_end_checkpoint(self->record, step, s_manifest(self, step), verl_revision_newest(self)->plan->keep,
                                    path, sizeof path, &error)) {
         verl_director_fail(self, "%s", error.text);
         return;
@@ -97,7 +91,7 @@ verl_end_checkpoints(director_t *self)
         return;
     for (int64_t step = (last / every + 1) * every; step < plan->steps && step <= verl_ledger_done(self->ledger);
          step += every) {
-        if (!s_anybody(self, step) || !s_all_saved(self, step) || self->phase == PHASE_STOPPING)
+        if (!s_all_saved(self, step) || self->phase == PHASE_STOPPING)
             return;
         s_end_checkpoint(self, step);
     }
@@ -110,7 +104,7 @@ verl_end_saving(director_t *self)
 {
     if (self->phase != PHASE_SAVING || !s_all_saved(self, self->save_step))
         return;
-    if (self->save_step > self->checkpointed && s_anybody(self, self->save_step))
+    if (self->save_step > self->checkpointed)
         s_end_checkpoint(self, self->save_step);
     verl_stop(self);
 }
@@ -145,8 +139,7 @@ verl_finish(director_t *self)
     // What is due at this very batch the actors save unasked.
     bool due = plan->save_every > 0 && self->save_step % plan->save_every == 0 && self->save_step < plan->steps &&
                self->save_step > self->first;
-    if (!s_anybody(self, self->save_step) || self->save_step == 0 || self->save_step <= self->checkpointed ||
-        (due && s_all_saved(self, self->save_step)))
+    if (self->save_step == 0 || self->save_step <= self->checkpointed || (due && s_all_saved(self, self->save_step)))
         verl_stop(self);
     if (due || self->phase == PHASE_STOPPING)
         return;
@@ -158,4 +151,5 @@ verl_finish(director_t *self)
     for (party_t *party = self->parties; party; party = party->next)
         if (s_belongs(self, party, self->save_step))
             s_order_save(self, party);
+    verl_end_saving(self);
 }

@@ -108,6 +108,23 @@ Test(loader, a_batch_depends_on_its_id_alone_and_an_epoch_has_every_record_once)
         cr_assert_eq(counts[i / 3][i % 3], 2);
 }
 
+Test(loader, passes_over_no_record_where_it_works_on_some_batches_only)
+{
+    rig_t rig;
+    int64_t ids[2];
+    rig_open(&rig, "loader", "load", "prompts", s_state(s_sums, ""), "rows = 2\nshuffle = false\nepochs = 2", NULL);
+    rig.stage.steps = 100;
+    rig.stage.span = (verl_span_t){ .period = 3, .begin = 4 };
+    for (int64_t batch = 6; batch <= 12; batch += 3) {
+        s_ids(&rig, batch, ids);
+        cr_assert_eq(ids[0], (batch - 6) / 3 * 2 % 3);
+        cr_assert_eq(ids[1], ((batch - 6) / 3 * 2 + 1) % 3);
+    }
+    cr_assert_eq(rig_run(&rig, NULL, 15), -1);
+    cr_assert(strstr(rig.failure, "the data end"), "%s", rig.failure);
+    rig_close(&rig);
+}
+
 Test(loader, rows_0_is_the_whole_set_every_time)
 {
     rig_t rig;
