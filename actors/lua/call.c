@@ -12,8 +12,9 @@ const verl_option_t verl_lua_actor_options[] = {
 };
 
 const verl_option_t verl_lua_work_options[] = {
-    VERL_STRING(verl_lua_work_t, function, "score", "function of the file that is called with each batch",
-                .also = "verl:custom_reward_function.name"),
+    VERL_OPTION_OF(STRING, verl_lua_work_t, function,
+                   "function of the file that is called with each batch; absent: the one of the stage's own name, else score",
+                   .optional = true, .also = "verl:custom_reward_function.name"),
     VERL_INT(verl_lua_work_t, instructions, 2000000000, 10000, 1e15, "instructions", "what one batch may cost"),
     VERL_OPTION_OF(WEIGHTS, verl_lua_work_t, options, "numbers that the file finds as options.NAME", .optional = true,
                    .also = "verl:custom_reward_function.reward_kwargs"),
@@ -28,7 +29,7 @@ s_declare(verl_declaration_t *declaration, const verl_lua_actor_t *actor, const 
           verl_lua_spec_t *spec)
 {
     char error[VERL_LUA_SENTENCE];
-    if (verl_lua_spec_read(actor, work, spec, error, sizeof error) != 0) {
+    if (verl_lua_spec_read(actor, work, verl_declare_stage(declaration), spec, error, sizeof error) != 0) {
         verl_declare_error(declaration, "file", "%s", error);
         return 0;
     }
@@ -146,7 +147,8 @@ verl_lua_begin(verl_stage_t *stage)
     if (!entry)
         return verl_fail(stage, "no memory for what '%s' gives", self->file);
     entry->stage = stage;
-    int rc = verl_lua_spec_read(self, verl_stage_options(stage), &entry->spec, error, sizeof error);
+    int rc = verl_lua_spec_read(self, verl_stage_options(stage), verl_stage_name(stage), &entry->spec, error,
+                                sizeof error);
     for (int i = 0; i < entry->spec.gives_count && rc == 0; i++)
         rc = verl_lua_output_read(entry->spec.gives[i], &entry->outputs[i], error, sizeof error);
     if (rc != 0) {
@@ -182,9 +184,10 @@ s_call(lua_State *state)
     verl_lua_end_batch(state);
     verl_lua_set_options(state, call->work);
     verl_lua_push_batch(state, call);
-    verl_lua_push_function(state, call->work->function);
+    const char *function = call->entry->spec.function;
+    verl_lua_push_function(state, function);
     if (lua_isnil(state, -1))
-        return luaL_error(state, "%s has no function `%s` any more", verl_lua_of(state)->name, call->work->function);
+        return luaL_error(state, "%s has no function `%s` any more", verl_lua_of(state)->name, function);
     lua_pushvalue(state, 2);
     lua_call(state, 1, 1);
     verl_lua_take_outputs(state, call, 2, 3);

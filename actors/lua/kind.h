@@ -13,6 +13,7 @@
 
 // What a file says about one of its functions.
 typedef struct verl_lua_spec {
+    const char *function;                        // its name: lives as long as the stage
     int needs_count, gives_count;
     char needs[VERL_MAX_COLUMNS][VERL_LUA_NAME]; // "name", "name?"
     char gives[VERL_MAX_COLUMNS][VERL_LUA_NAME]; // "name", "name:i32[n,*]"
@@ -65,8 +66,8 @@ typedef struct verl_lua_call {
 } verl_lua_call_t;
 
 // spec.c. Runs the file in a sandbox of its own. -1 with one sentence.
-int verl_lua_spec_read(const verl_lua_actor_t *actor, const verl_lua_work_t *work, verl_lua_spec_t *ret_spec,
-                       char *error, size_t size);
+int verl_lua_spec_read(const verl_lua_actor_t *actor, const verl_lua_work_t *work, const char *stage,
+                       verl_lua_spec_t *ret_spec, char *error, size_t size);
 // Reads "advantages:f32[n,*]". -1 with one sentence.
 int verl_lua_output_read(const char *text, verl_lua_output_t *ret_output, char *error, size_t size);
 

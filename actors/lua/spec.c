@@ -143,16 +143,26 @@ s_check_needs(lua_State *state, const verl_lua_spec_t *spec)
 typedef struct {
     const verl_lua_actor_t *actor;
     const verl_lua_work_t *work;
+    const char *stage;
     verl_lua_spec_t *spec;
 } s_reading_t;
+
+// The function that is meant where the topology names none.
+static const char *
+s_choose(lua_State *state, const s_reading_t *reading)
+{
+    if (*reading->work->function)
+        return reading->work->function;
+    return s_has(state, reading->stage) ? reading->stage : "score";
+}
 
 static int
 s_read(lua_State *state)
 {
     s_reading_t *reading = lua_touserdata(state, 1);
-    const char *function = reading->work->function;
     verl_lua_spec_t *spec = reading->spec;
     verl_lua_start(state, reading->actor, reading->work);
+    const char *function = spec->function = s_choose(state, reading);
     if (!s_has(state, function))
         return luaL_error(state,
                           "%s has no function `%s`: `function %s(batch) … end` in it, or `function = \"…\"` in "
@@ -168,11 +178,11 @@ s_read(lua_State *state)
 }
 
 int
-verl_lua_spec_read(const verl_lua_actor_t *actor, const verl_lua_work_t *work, verl_lua_spec_t *ret_spec, char *error,
-                   size_t size)
+verl_lua_spec_read(const verl_lua_actor_t *actor, const verl_lua_work_t *work, const char *stage,
+                   verl_lua_spec_t *ret_spec, char *error, size_t size)
 {
     memset(ret_spec, 0, sizeof *ret_spec);
-    s_reading_t reading = { actor, work, ret_spec };
+    s_reading_t reading = { actor, work, stage, ret_spec };
     verl_lua_t *lua = verl_lua_new(actor->memory << 20, S_LOAD_INSTRUCTIONS, NULL);
     if (!lua) {
         snprintf(error, size, "no memory for a sandbox of Lua");

@@ -66,6 +66,19 @@ Test(lua_call, a_table_that_the_file_returns_and_a_score_written_to_out)
     lua_stage_close(&stage);
 }
 
+#define TWO                                                                                                             \
+    "stages = { shaping = { gives = { 'score' } }, score = { gives = { 'score' } } }\n"                               \
+    "function shaping(batch) return { score = { 1, 2 } } end\nfunction score(batch) return { score = { 3, 4 } } end\n"
+
+Test(lua_call, the_function_of_the_stages_own_name_is_called_where_none_is_named)
+{
+    lua_stage_t stage;
+    cr_expect_eq(s_score(s_run(&stage, TWO, ""), 0), 1);
+    lua_stage_close(&stage);
+    cr_expect_eq(s_score(s_run(&stage, TWO, "function = \"score\"\n"), 0), 3);
+    lua_stage_close(&stage);
+}
+
 Test(lua_call, every_type_that_is_read)
 {
     lua_stage_t stage;
