@@ -64,14 +64,16 @@ s_put_string(FILE *file, const char *text, size_t bytes)
     fputc('"', file);
 }
 
-// Nine digits bring every f32 back. JSON has no word for what is not finite: null.
+// Nine digits bring every f32 back, and a point says that it is one. JSON has no word for what is not finite: null.
 static void
 s_put_real(FILE *file, float value)
 {
-    if (isfinite(value))
-        fprintf(file, "%.9g", (double) value);
-    else
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.9g", (double) value);
+    if (!isfinite(value))
         fputs("null", file);
+    else
+        fprintf(file, strpbrk(digits, ".e") ? "%s" : "%s.0", digits);
 }
 
 static void
@@ -312,6 +314,21 @@ s_is_taken(const char *file)
     return taken;
 }
 
+// A line has every key once.
+static void
+s_check_columns(verl_declaration_t *declaration, const verl_strings_t *columns)
+{
+    for (int i = 0; i < columns->count; i++) {
+        const char *name = columns->items[i];
+        bool twice = strcmp(name, "batch") == 0 || strcmp(name, "row") == 0;
+        for (int k = 0; k < i; k++)
+            twice |= strcmp(name, columns->items[k]) == 0;
+        if (twice)
+            verl_declare_error(declaration, "columns", "a line has '%s' already: once, or under another name (`uses` "
+                               "on this stage), would be right", name);
+    }
+}
+
 // Whatever the topology says, nothing outside the run directory is written.
 static int
 s_declare(verl_declaration_t *declaration, const void *state, const void *options)
@@ -328,6 +345,8 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     if (s_is_taken(file))
         verl_declare_error(declaration, "file", "'%s' is what the run itself writes: another name, such as "
                            "\"samples.jsonl\", would be right", file);
+    verl_declare_writes(declaration, "file", file);
+    s_check_columns(declaration, &self->columns);
     return 0;
 }
 

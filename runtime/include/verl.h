@@ -262,6 +262,8 @@ void verl_declare_give(verl_declaration_t *declaration, const char *column);    
 void verl_declare_space(verl_declaration_t *declaration, const char *column, const char *space, const char *who);
 // A source that ends: how many batches it has in all.
 void verl_declare_batches(verl_declaration_t *declaration, int64_t batches);
+// The stage writes this file, whose name `option` gives, in the run directory: no other stage may.
+void verl_declare_writes(verl_declaration_t *declaration, const char *option, const char *file);
 // The stage works row by row, or gives a row map, like .by_row and .maps of one that always does.
 void verl_declare_by_row(verl_declaration_t *declaration);
 void verl_declare_maps(verl_declaration_t *declaration);

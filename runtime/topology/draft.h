@@ -73,6 +73,7 @@ typedef struct verl_draft_stage {
     bool ordered;                  // not in a cycle, nor behind one
     bool by_row, maps;             // as its handler always does, or as it declared
     int64_t batches;               // of a source that ends; -1: never
+    const char *writes;            // a file of the run directory; NULL: none
     verl_span_t span;
     int needs_count, gives_count;
     verl_draft_need_t *needs;

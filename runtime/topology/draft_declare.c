@@ -173,6 +173,17 @@ verl_declare_batches(verl_declaration_t *declaration, int64_t batches)
 }
 
 void
+verl_declare_writes(verl_declaration_t *declaration, const char *option, const char *file)
+{
+    verl_draft_t *draft = declaration->draft;
+    for (int i = 0; i < draft->stages_count; i++)
+        if (draft->stages[i].writes && strcmp(draft->stages[i].writes, file) == 0)
+            verl_declare_error(declaration, option, "'%s' is what `%s` writes already: another name would be right", file,
+                               draft->stages[i].name);
+    declaration->stage->writes = verl_pool_copy(draft->pool, file);
+}
+
+void
 verl_declare_by_row(verl_declaration_t *declaration)
 {
     declaration->stage->by_row = true;

@@ -79,8 +79,10 @@ Test(recorder, writes_every_type_so_that_it_reads_back)
     cr_assert_eq(json_integer_value(json_object_get(second, "integer")), 9007199254740993);
     json_t *list = json_object_get(first, "list");
     cr_assert_eq(json_array_size(list), 3);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 3; i++) {
         cr_assert_eq((float) json_number_value(json_array_get(list, i)), lists[i]);
+        cr_assert(json_is_real(json_array_get(list, i)), "element %zu would be read as an integer", i);
+    }
     cr_assert_eq(json_array_size(json_object_get(second, "list")), 0);
     json_decref(first);
     json_decref(second);

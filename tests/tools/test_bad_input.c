@@ -162,7 +162,8 @@ Test(bad_input, a_recorder_writes_only_where_it_may)
     s_refuses("", CHAIN RECORDER("r", "metrics.jsonl"), "", "is what the run itself writes");
     s_refuses("", CHAIN RECORDER("r", "script.jsonl"), "", "is what the run itself writes");
     s_refuses("", CHAIN RECORDER("r", "topology-2.toml"), "", "is what the run itself writes");
-    s_fails("", CHAIN RECORDER("r", "x.jsonl") RECORDER("q", "x.jsonl"), "", "is what another stage writes already");
+    s_refuses("", CHAIN RECORDER("r", "x.jsonl") RECORDER("q", "x.jsonl"), "", "'x.jsonl' is what `r` writes already");
+    s_refuses("", CHAIN RECORDER("r", "x"), "--set 'stage.r.columns=[\"id\", \"id\"]'", "a line has 'id' already");
 }
 
 // --- options and output -------------------------------------------------------------------------------------------
