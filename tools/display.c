@@ -116,6 +116,43 @@ verl_display_destroy(verl_display_t **display_p)
     free(self);
 }
 
+typedef struct limits {
+    double least, most;                     // seconds; 0: none
+} limits_t;
+
+static void
+s_widen(limits_t *limits, double seconds, bool first)
+{
+    limits->least = first || seconds < limits->least ? seconds : limits->least;
+    limits->most = first || seconds > limits->most ? seconds : limits->most;
+}
+
+static void
+s_print_limits(FILE *out, const char *before, limits_t limits)
+{
+    fprintf(out, "%s%g", before, limits.least);
+    if (limits.most > limits.least)
+        fprintf(out, " to %g", limits.most);
+    fputs(limits.least > 0 ? " s" : " s (0: none)", out);
+}
+
+void
+verl_display_start(verl_display_t *self, const char *run_directory)
+{
+    limits_t timeout = { 0 }, liveness = { 0 };
+    if (!self || self->mode == VERL_DISPLAY_JSON || self->mode == VERL_DISPLAY_QUIET)
+        return;
+    for (int i = 0; i < self->plan->stages_count; i++)
+        s_widen(&timeout, self->plan->stages[i].timeout, i == 0);
+    for (int i = 0; i < self->plan->actors_count; i++)
+        s_widen(&liveness, self->plan->actors[i].liveness, i == 0);
+    fprintf(self->out, "%s: ", verl_display_near(run_directory));
+    s_print_limits(self->out, "timeout of a handler ", timeout);
+    s_print_limits(self->out, ", liveness of a mailbox ", liveness);
+    fputc('\n', self->out);
+    fflush(self->out);
+}
+
 void
 verl_display_set_size(verl_display_t *self, int columns, int lines)
 {

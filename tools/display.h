@@ -27,6 +27,9 @@ void            verl_display_destroy(verl_display_t **display_p);
 void verl_display_set_size(verl_display_t *display, int columns, int lines);
 void verl_display_set_style(verl_display_t *display, bool colour, bool unicode);
 
+// Says where the run is, and how long anything may stand still in it. To be called once, first.
+void verl_display_start(verl_display_t *display, const char *run_directory);
+
 verl_observer_t verl_display_observer(verl_display_t *display);
 
 // The end: what was learned, where the time went, where the checkpoint is. error: why the run failed, on standard

@@ -154,9 +154,8 @@ s_print_times(const verl_display_t *self, const verl_run_result_t *result)
 
 // --- how to go on -------------------------------------------------------------------------------------------------
 
-// A path as a person in this folder would write it.
-static const char *
-s_near(const char *path)
+const char *
+verl_display_near(const char *path)
 {
     static char here[4096];
     size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
@@ -226,7 +225,7 @@ s_print_go_on(const verl_display_t *self, int writer, const char *model)
         if (init && init->type == VERL_VALUE_STRING && strcmp(init->string, "random") == 0)
             fprintf(self->out, " --set '%s.init=\"load\"'", table);
     }
-    fprintf(self->out, " %s\n", s_near(plan->file));
+    fprintf(self->out, " %s\n", verl_display_near(plan->file));
 }
 
 static void
@@ -234,13 +233,13 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
 {
     char model[8300];
     const char *checkpoint = result->checkpoint[0] ? result->checkpoint : NULL;
-    fprintf(self->out, "\nmetrics     %s/metrics.jsonl\n", s_near(run_directory));
+    fprintf(self->out, "\nmetrics     %s/metrics.jsonl\n", verl_display_near(run_directory));
     if (failed)
-        fprintf(self->out, "logs        %s/logs\n", s_near(run_directory));
+        fprintf(self->out, "logs        %s/logs\n", verl_display_near(run_directory));
     if (checkpoint)
-        fprintf(self->out, "checkpoint  %s\n", s_near(checkpoint));
+        fprintf(self->out, "checkpoint  %s\n", verl_display_near(checkpoint));
     if (failed || result->interrupted) {
-        fprintf(self->out, "go on       verl-run --resume %s\n", s_near(run_directory));
+        fprintf(self->out, "go on       verl-run --resume %s\n", verl_display_near(run_directory));
         return;
     }
     int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;

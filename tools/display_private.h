@@ -37,6 +37,9 @@ void verl_block_draw(verl_display_t *display, const verl_run_view_t *view);
 void verl_block_say(verl_display_t *display, const char *text);
 void verl_block_erase(verl_display_t *display);
 
+// A path as a person in this folder would write it. Lives until the next.
+const char *verl_display_near(const char *path);
+
 // The closing paragraph, for people; and the last object, for programs.
 void verl_closing_print(verl_display_t *display, const verl_run_result_t *result, const char *run_directory,
                         const char *error);

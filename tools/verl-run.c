@@ -260,6 +260,7 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     verl_run_config_t config = { .plan = plan, .run_directory = rundir.path, .actor_program = program,
                                  .resume = arguments->resume,
                                  .signal_fd = s_signal_fd(), .watched = mode == VERL_DISPLAY_AUTO && isatty(1) };
+    verl_display_start(display, rundir.path);
     if (display)
         config.observer = verl_display_observer(display);
     int failed = display ? s_direct(&config, &result, &error) : verl_error_set(&error, "out of memory");
