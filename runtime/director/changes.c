@@ -152,6 +152,17 @@ s_refuse_errors(director_t *self, change_t *change, verl_topology_errors_t *erro
     s_refuse(self, change, "%s", errors->count ? text : "no memory to check the change");
 }
 
+// A change that only batches behind the last could follow would be in force for none, and could not be made again.
+static bool
+s_is_too_late(const director_t *self, const verl_plan_t *after, int64_t at, char *text, size_t size)
+{
+    int64_t last = verl_plan_last(after);
+    if (at <= last && verl_ledger_granted(self->ledger) < last)
+        return false;
+    snprintf(text, size, "the run ends with batch %" PRId64 ", before the change could be in force", last);
+    return true;
+}
+
 // NULL: nothing speaks against it.
 static const char *
 s_objection(const director_t *self, const change_t *change, char *text, size_t size)
@@ -167,11 +178,8 @@ s_objection(const director_t *self, const change_t *change, char *text, size_t s
                  change->at, granted + 1);
         return text;
     }
-    if (change->at > verl_plan_last(plan) || granted >= verl_plan_last(plan)) {
-        snprintf(text, size, "the run ends with batch %" PRId64 ", before the change could be in force",
-                 verl_plan_last(plan));
+    if (s_is_too_late(self, plan, change->at, text, size))
         return text;
-    }
     return change->now ? verl_objection_to_now(self, change, text, size) : NULL;
 }
 
@@ -250,7 +258,8 @@ s_commit(director_t *self, change_t *change)
 {
     verl_error_t error = { "" };
     json_t *answer = NULL;
-    if (verl_cut(self, change, &answer, &error)) {
+    if (s_is_too_late(self, change->candidate->plan, -1, error.text, sizeof error.text) ||
+        verl_cut(self, change, &answer, &error)) {
         s_refuse(self, change, "%s", error.text);
         return;
     }

@@ -360,6 +360,26 @@ Test(inject_fails, where_the_cut_cannot_be_logged_and_it_never_was, .timeout = 2
     run_done(&run);
 }
 
+// It is ready when the last batch has its permit.
+Test(inject_fails, where_no_batch_is_left_that_could_follow_it, .timeout = 100)
+{
+    run_t run;
+    run_start(&run,
+              "[run]\nname = \"late\"\nsteps = 40\nsave_every = 5\nmax_in_flight = 8\n"
+              "[stage.a]\nkind = \"synthetic\"\n"
+              "[stage.b]\nkind = \"synthetic\"\nbusy_ms = 100\ndepends_on = [\"a\"]\nas = { payload = \"b\" }\n"
+              "[stage.c]\nkind = \"synthetic\"\nload_ms = 1200\ndepends_on = [\"b\"]\nas = { payload = \"c\" }\n",
+              "");
+    run_until_steps(&run, 22);
+    said_t said = s_inject(&run, "swap c");
+    cr_assert_eq(said.code, 1, "%s", said.text);
+    s_resume(&run);
+    char *log = run_file(&run, "run.log");
+    cr_assert(!strstr(log, "\"cut\""), "%s", log);
+    free(log);
+    run_done(&run);
+}
+
 // Who asks has a long name, cut off in the middle of a letter: the log says what was changed all the same.
 Test(inject_fails, not_for_the_name_of_who_asks, .timeout = 100)
 {
