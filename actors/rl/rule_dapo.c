@@ -85,7 +85,17 @@ s_drop_articles(latex_t *text)
     }
 }
 
-// Replaces `\command{X}` by X, for the first X without braces inside.
+// Takes away `command` at `open` and the brace at `close`.
+static void
+s_take_away(latex_t *text, char *open, size_t bytes, char *close)
+{
+    memmove(close, close + 1, (size_t) (text->text + text->bytes - close));
+    memmove(open, open + bytes, (size_t) (text->text + text->bytes - (open + bytes)));
+    text->bytes -= bytes + 1;
+    text->text[text->bytes] = 0;
+}
+
+// Replaces each `\command{X}` by X, which ends at the first brace.
 static void
 s_unwrap(latex_t *text, const char *command)
 {
@@ -95,12 +105,20 @@ s_unwrap(latex_t *text, const char *command)
         char *close = open ? memchr(open, '}', text->bytes - (size_t) (open - text->text)) : NULL;
         if (!close)
             return;
-        memmove(close, close + 1, (size_t) (text->text + text->bytes - close));
-        memmove(open, open + bytes, (size_t) (text->text + text->bytes - (open + bytes)));
-        text->bytes -= bytes + 1;
-        text->text[text->bytes] = 0;
+        s_take_away(text, open, bytes, close);
         from = (size_t) (open - text->text);
     }
+}
+
+// Replaces `\boxed{X}` by X, which ends at the last brace: it may have others in it.
+static void
+s_unbox(latex_t *text)
+{
+    static const char command[] = "\\boxed{";
+    char *open = text->failed ? NULL : memmem(text->text, text->bytes, command, sizeof command - 1);
+    char *close = open ? memrchr(open, '}', text->bytes - (size_t) (open - text->text)) : NULL;
+    if (close)
+        s_take_away(text, open, sizeof command - 1, close);
 }
 
 // Keeps what stands between the first two dollars, where there are two.
@@ -164,7 +182,7 @@ s_normal(span_t span)
     s_unwrap(&text, "\\textbf{");
     s_unwrap(&text, "\\text{");
     s_unwrap(&text, "\\overline{");
-    s_unwrap(&text, "\\boxed{");
+    s_unbox(&text);
     s_drop_articles(&text);
     for (size_t i = 0; i < sizeof s_words / sizeof s_words[0]; i++)
         s_drop_word(&text, s_words[i]);
