@@ -194,6 +194,14 @@ s_patience(const director_t *self)
     return self->pace / VERL_MS < 50 ? 50 : self->pace / VERL_MS < most ? (int) (self->pace / VERL_MS) : most;
 }
 
+static void
+s_end_drain(director_t *self)
+{
+    char work[800];
+    verl_director_fail(self, "the batches under way were not finished within %.0f s (drain_timeout)%s",
+                       verl_revision_newest(self)->plan->drain_timeout, verl_under_way(self, work, sizeof work));
+}
+
 // One turn: what came, what died, what is due.
 static void
 s_turn(director_t *self)
@@ -215,8 +223,7 @@ s_turn(director_t *self)
     if (self->error.text[0])
         verl_stop(self);
     if (self->draining && self->phase == PHASE_RUNNING && now > self->drain_until)
-        verl_director_fail(self, "the batches under way were not finished within %.0f s (drain_timeout)",
-                           verl_revision_newest(self)->plan->drain_timeout);
+        s_end_drain(self);
     if (self->phase == PHASE_STOPPING && now - self->stopping_at > GRACE_NS)
         verl_node_kill(self->node);
 }

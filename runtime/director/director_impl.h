@@ -281,6 +281,9 @@ void verl_say(director_t *self, const char *format, ...) __attribute__((format(p
 // watchdog.c: deaths and hangs; restarts.c: what follows
 void verl_reap(director_t *self);
 void verl_check_parties(director_t *self);
+// Who works on what, since when, and who waits for it, in `text`: ": stage `mid` of `mid#2` has worked on batch 20 for
+// 2 s (waiting for it: rec)"; "" where nobody is known to.
+const char *verl_under_way(const director_t *self, char *text, size_t size);
 bool    verl_asked_lately(const director_t *self);                 // how the run is
 int64_t verl_ping_every(const director_t *self, const verl_plan_actor_t *actor);
 // An actor is dead or has failed: its run ends, or it gets a successor, or nobody minds. why: one sentence.

@@ -55,12 +55,13 @@ verl_asked_lately(const director_t *self)
     return self->asked_at && verl_now() - self->asked_at < ASKED_NS;
 }
 
-// Often where somebody looks, or where a short limit has to be kept: a mailbox is found silent within its liveness and
+// Often where somebody looks, or waits for the end, or where a short limit has to be kept: a mailbox is found silent within its liveness and
 // eight tenths of it, a handler too slow within a quarter of its timeout.
 int64_t
 verl_ping_every(const director_t *self, const verl_plan_actor_t *actor)
 {
-    int64_t every = self->config->watched || verl_asked_lately(self) ? VERL_WATCHED_NS : PING_NS;
+    bool soon = self->config->watched || self->draining || verl_asked_lately(self);
+    int64_t every = soon ? VERL_WATCHED_NS : PING_NS;
     double liveness = actor->liveness * 0.8e9, timeout = actor->timeout * 0.25e9;
     if (liveness > 0 && (int64_t) liveness < every)
         every = (int64_t) liveness;
@@ -96,15 +97,34 @@ s_check_begin(director_t *self, party_t *party, const verl_plan_actor_t *actor, 
                   verl_party_label(party, label, sizeof label), (int) party->instance->pid, limit);
 }
 
+// What an actor does, as of its last answer: "stage `mid` of `mid#2` has worked on batch 20". NULL: nothing that is known.
+static const char *
+s_work(const director_t *self, const party_t *party, const char *label, char *text, size_t size)
+{
+    const revision_t *revision = verl_revision_find(self, party->running_revision);
+    if (party->running == VERL_TASK_PREPARE)
+        snprintf(text, size, "actor `%s` has been preparing", label);
+    else if (party->running == VERL_TASK_SAVE)
+        snprintf(text, size, "actor `%s` has been writing the checkpoint step-%" PRId64, label, party->running_batch);
+    else if (party->running >= 0 && revision && party->running < revision->plan->stages_count)
+        snprintf(text, size, "stage `%s` of `%s` has worked on batch %" PRId64,
+                 revision->plan->stages[party->running].name, label, party->running_batch);
+    else
+        return NULL;
+    return text;
+}
+
 // What an actor does takes too long.
 static void
 s_check_timeout(director_t *self, party_t *party, const verl_plan_actor_t *actor, int64_t now, const char *label,
                 const char *waiters)
 {
-    const revision_t *revision = verl_revision_find(self, party->running_revision);
-    bool stage = party->running >= 0;
-    if (party->running == VERL_TASK_NONE || (stage && (!revision || party->running >= revision->plan->stages_count)))
+    char text[800];
+    const char *work = s_work(self, party, label, text, sizeof text);
+    if (!work)
         return;
+    bool stage = party->running >= 0;
+    const revision_t *revision = verl_revision_find(self, party->running_revision);
     double limit = stage ? revision->plan->stages[party->running].timeout : actor->timeout;
     if (limit <= 0)
         return;
@@ -113,15 +133,8 @@ s_check_timeout(director_t *self, party_t *party, const verl_plan_actor_t *actor
     // (liveness = 0), is taken to work on it still.
     bool silent = party->pinged_at > party->answered_at && (double) (now - party->pinged_at) / 1e9 > limit;
     double since = (double) ((silent ? now : party->told_at) - party->running_since) / 1e9;
-    if (since > limit && stage)
-        s_give_up(self, party, "stage `%s` of `%s` has worked on batch %" PRId64 " for more than %.0f s (timeout)%s",
-                  revision->plan->stages[party->running].name, label, party->running_batch, limit, waiters);
-    else if (since > limit && party->running == VERL_TASK_SAVE)
-        s_give_up(self, party, "actor `%s` has been writing the checkpoint step-%" PRId64
-                  " for more than %.0f s (timeout)%s", label, party->running_batch, limit, waiters);
-    else if (since > limit)
-        s_give_up(self, party, "actor `%s` has been preparing for more than %.0f s (timeout)%s", label, limit,
-                  waiters);
+    if (since > limit)
+        s_give_up(self, party, "%s for more than %.0f s (timeout)%s", work, limit, waiters);
 }
 
 // One that holds an interpreter's lock cannot answer while it computes: inside a handler only the timeout judges it.
@@ -171,4 +184,23 @@ verl_check_parties(director_t *self)
         s_check_party(self, party, now);
     }
     self->stepped_at = now;
+}
+
+const char *
+verl_under_way(const director_t *self, char *text, size_t size)
+{
+    size_t length = 0;
+    char label[300], waiters[300], room[800];
+    text[0] = 0;
+    for (const party_t *party = self->parties; party && length < size; party = party->next) {
+        const char *work = party->dead ? NULL
+                                       : s_work(self, party, verl_party_label(party, label, sizeof label), room,
+                                                sizeof room);
+        if (!work)
+            continue;
+        verl_waiters(self, party, waiters, sizeof waiters);
+        length += (size_t) snprintf(text + length, size - length, "%s%s for %.0f s%s", length ? "; " : ": ", work,
+                                    (double) (verl_now() - party->running_since) / 1e9, waiters);
+    }
+    return text;
 }

@@ -274,6 +274,21 @@ Test(kill, by_a_signal_ends_a_hang_in_time)
     run_done(&run);
 }
 
+// …, and who holds it up is named.
+Test(kill, by_a_signal_names_the_stage_that_hangs_its_batch_and_who_waits)
+{
+    run_t run;
+    run_start(&run, CHAIN, "--set stage.b.hang_at=3 --set run.drain_timeout=0.5");
+    run_until_steps(&run, 3);
+    kill(run.pid, SIGINT);
+    run_wait(&run, 5);
+    cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "(drain_timeout): stage `b` of `b#"), "%s", run.said);
+    cr_expect(run_said(&run, "has worked on batch 3 for "), "%s", run.said);
+    cr_expect(run_said(&run, "(waiting for it: c)"), "%s", run.said);
+    run_done(&run);
+}
+
 Test(kill, of_the_shell_does_not_end_a_run_in_the_background)
 {
     run_t run;
