@@ -1,4 +1,5 @@
 // advantage.c: from the scores of a whole batch to one advantage a response token.
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <verl.h>
@@ -14,6 +15,7 @@ typedef struct {
     bool           norm_by_std, whiten, token_rewards;
     double         epsilon, gamma, lambda, kl_coef;
     verl_weights_t scores;
+    verl_strings_t values;
 } advantage_t;
 
 static const verl_option_t s_options[] = {
@@ -21,6 +23,8 @@ static const verl_option_t s_options[] = {
                 .also = "verl:algorithm.adv_estimator openrlhf:--advantage_estimator"),
     VERL_OPTION_OF(WEIGHTS, advantage_t, scores, "columns that are added up to the score of a row, with their weights",
                    .fallback = "[\"score\"]", .also = "trl:reward_weights"),
+    VERL_OPTION_OF(STRINGS, advantage_t, values, "gae: columns of critics, whose mean is the value of a token",
+                   .fallback = "[\"values\"]"),
     VERL_BOOL(advantage_t, token_rewards, false, "takes token_rewards, one a token, in place of scores"),
     VERL_BOOL(advantage_t, norm_by_std, true, "grpo, grpo_passk: divides by the group's deviation; false is Dr. GRPO",
               .also = "verl:algorithm.norm_adv_by_std_in_grpo trl:scale_rewards"),
@@ -52,6 +56,18 @@ s_estimator(const advantage_t *self)
     return verl_estimator_at((size_t) self->estimator);
 }
 
+static void
+s_declare_values(verl_declaration_t *declaration, const verl_strings_t *values)
+{
+    char need[300];
+    for (int i = 0; i < values->count; i++) {
+        snprintf(need, sizeof need, "%s of response_ids", values->items[i]);
+        verl_declare_need(declaration, need);
+    }
+    if (values->count == 0)
+        verl_declare_error(declaration, "values", "no column is named: [\"values\"] would be right");
+}
+
 static int
 s_declare(verl_declaration_t *declaration, const void *state, const void *options)
 {
@@ -61,7 +77,7 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     if (needs & VERL_NEEDS_GROUP)
         verl_declare_need(declaration, "group");
     if (needs & VERL_NEEDS_VALUES)
-        verl_declare_need(declaration, "values of response_ids");
+        s_declare_values(declaration, &self->values);
     if (needs & VERL_NEEDS_BASELINE)
         verl_declare_need(declaration, "baseline");
     if (self->token_rewards)
@@ -125,6 +141,25 @@ s_read_numbers(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
     return needs & VERL_NEEDS_BASELINE ? s_read_baseline(stage, verl_batch_column(in, "baseline"), work) : 0;
 }
 
+// The mean of what the critics say.
+static int
+s_read_values(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
+{
+    const verl_strings_t *names = &((const advantage_t *) verl_stage_options(stage))->values;
+    work->values = calloc((size_t) work->offsets[work->rows] + 1, sizeof *work->values);
+    if (!work->values)
+        return verl_fail(stage, "no memory for %lld values", (long long) work->offsets[work->rows]);
+    for (int i = 0; i < names->count; i++) {
+        float *one = verl_measure_gather(stage, verl_batch_column(in, names->items[i]), work->rows, work->offsets);
+        if (!one)
+            return -1;
+        for (int64_t at = 0; at < work->offsets[work->rows]; at++)
+            work->values[at] += one[at] / (float) names->count;
+        free(one);
+    }
+    return 0;
+}
+
 static int
 s_read_tokens(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
 {
@@ -136,11 +171,8 @@ s_read_tokens(verl_stage_t *stage, const verl_batch_t *in, work_t *work)
     if (!work->offsets ||
         !verl_measure_mask(stage, verl_batch_column(in, "response_mask"), work->rows, work->offsets, &work->mask))
         return -1;
-    if (verl_estimator_needs(s_estimator(self)) & VERL_NEEDS_VALUES) {
-        work->values = verl_measure_gather(stage, verl_batch_column(in, "values"), work->rows, work->offsets);
-        if (!work->values)
-            return -1;
-    }
+    if ((verl_estimator_needs(s_estimator(self)) & VERL_NEEDS_VALUES) && s_read_values(stage, in, work) != 0)
+        return -1;
     if (self->token_rewards) {
         work->rewards = verl_measure_gather(stage, verl_batch_column(in, "token_rewards"), work->rows, work->offsets);
         return work->rewards ? 0 : -1;

@@ -155,6 +155,28 @@ Test(advantage, a_mask_leaves_tokens_out_and_values_serve_gae)
     rig_close(&rig);
 }
 
+Test(advantage, the_value_of_a_token_is_the_mean_of_what_the_critics_say)
+{
+    rig_t rig;
+    float values[2][8];
+    for (int i = 0; i < 8; i++) {
+        values[0][i] = .25f;
+        values[1][i] = .75f;
+    }
+    rig_open(&rig, "advantage", "advantage", "advantage", "",
+             "estimator = \"gae\"\nwhiten = false\nvalues = [\"values\", \"values2\"]", NULL);
+    verl_batch_t *made = s_batch();
+    rig_add_ragged(made, "values", VERL_F32, s_lengths, values[0]);
+    rig_add_ragged(made, "values2", VERL_F32, s_lengths, values[1]);
+    verl_batch_t *in = rig_see(made);
+    cr_assert_eq(rig_run(&rig, in, 0), 0, "%s", rig.failure);
+    cr_assert_float_eq(s_advantage(&rig, 0, 0), 0.5, 1e-6);
+    cr_assert_float_eq(s_advantage(&rig, 1, 0), -0.5, 1e-6);
+    verl_batch_destroy(&in);
+    verl_batch_destroy(&made);
+    rig_close(&rig);
+}
+
 Test(advantage, a_penalty_for_leaving_the_reference_moves_the_reward)
 {
     rig_t rig;
