@@ -32,8 +32,8 @@ void verl_display_start(verl_display_t *display, const char *run_directory);
 
 verl_observer_t verl_display_observer(verl_display_t *display);
 
-// The end: what was learned, where the time went, where the checkpoint is. error: why the run failed, on standard
-// error; NULL: it did not. display may be NULL: then only the error is said.
+// The end: what was learned, where the time went, where the checkpoint is. run_directory: NULL where nothing is left of
+// it. error: why the run failed, on standard error; NULL: it did not. display may be NULL: then only the error is said.
 void verl_display_finish(verl_display_t *display, const verl_run_result_t *result, const char *run_directory,
                          const char *error);
 #endif

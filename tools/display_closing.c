@@ -211,7 +211,7 @@ s_begins_with(const verl_plan_t *plan, int actor, int writer)
 }
 
 static void
-s_print_go_on(const verl_display_t *self, int writer, const char *model)
+s_print_go_on(const verl_display_t *self, int writer, const char *model, const char *run_directory)
 {
     const verl_plan_t *plan = self->plan;
     char table[600];
@@ -225,7 +225,10 @@ s_print_go_on(const verl_display_t *self, int writer, const char *model)
         if (init && init->type == VERL_VALUE_STRING && strcmp(init->string, "random") == 0)
             fprintf(self->out, " --set '%s.init=\"load\"'", table);
     }
-    fprintf(self->out, " %s\n", verl_display_near(plan->file));
+    if (access(plan->file, F_OK) == 0)
+        fprintf(self->out, " %s\n", verl_display_near(plan->file));
+    else                                    // it came from a pipe
+        fprintf(self->out, " %s/topology.toml\n", verl_display_near(run_directory));
 }
 
 static void
@@ -233,6 +236,8 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
 {
     char model[8300];
     const char *checkpoint = result->checkpoint[0] ? result->checkpoint : NULL;
+    if (!run_directory)
+        return;                             // it was removed: nothing is left to go on with
     fprintf(self->out, "\nmetrics     %s/metrics.jsonl\n", verl_display_near(run_directory));
     if (failed)
         fprintf(self->out, "logs        %s/logs\n", verl_display_near(run_directory));
@@ -244,7 +249,7 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
     }
     int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;
     if (actor >= 0)
-        s_print_go_on(self, actor, model);
+        s_print_go_on(self, actor, model, run_directory);
 }
 
 void
@@ -305,7 +310,8 @@ verl_closing_json(verl_display_t *self, const verl_run_result_t *result, const c
     const char *outcome = result->interrupted ? "interrupted" : error ? "failed" : "done";
     json_t *line = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "event", "end", "outcome", outcome,
                              "steps", (json_int_t) result->done, "skipped", (json_int_t) result->skipped, "seconds",
-                             s_number(result->seconds), "run", verl_json_text(run_directory), "held_out",
+                             s_number(result->seconds), "run",
+                             run_directory ? verl_json_text(run_directory) : json_null(), "held_out",
                              s_tracks_json(&self->story), "stages", s_times_json(result));
     if (line && error)
         json_object_set_new(line, "error", verl_json_text(error));

@@ -1,5 +1,6 @@
 // rundir.c: see rundir.h.
 #include "tools/rundir.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -48,8 +49,21 @@ s_make_named(char *path, size_t size, const char *run_name, verl_error_t *error)
     return verl_error_errno(error, "cannot make %s", path);
 }
 
+// What is to be done about a run that lives there: `again` where it was to be resumed.
 static int
-s_lock(verl_rundir_t *rundir, verl_error_t *error)
+s_refuse_living(const verl_rundir_t *rundir, bool again, verl_error_t *error)
+{
+    char pid[32] = "";
+    ssize_t got = pread(rundir->lock_fd, pid, sizeof pid - 1, 0);
+    long process = got > 0 ? strtol(pid, NULL, 10) : 0;
+    if (!again || process <= 0)
+        return verl_error_set(error, "a run lives in %s: name another --run-dir", rundir->path);
+    return verl_error_set(error, "the run in %s lives (process %ld): there is nothing to resume; `kill -INT %ld` ends it "
+                          "as Ctrl-C does", rundir->path, process, process);
+}
+
+static int
+s_lock(verl_rundir_t *rundir, bool again, verl_error_t *error)
 {
     char path[4200], pid[32];
     snprintf(path, sizeof path, "%s/lock", rundir->path);
@@ -57,7 +71,7 @@ s_lock(verl_rundir_t *rundir, verl_error_t *error)
     if (rundir->lock_fd < 0)
         return verl_error_errno(error, "cannot write %s", path);
     if (flock(rundir->lock_fd, LOCK_EX | LOCK_NB))
-        return verl_error_set(error, "a run lives in %s: name another --run-dir", rundir->path);
+        return s_refuse_living(rundir, again, error);
     int length = snprintf(pid, sizeof pid, "%d\n", getpid());
     if (ftruncate(rundir->lock_fd, 0) || write(rundir->lock_fd, pid, (size_t) length) != length)
         return verl_error_errno(error, "cannot write %s", path);
@@ -74,6 +88,27 @@ s_holds_run(const verl_rundir_t *rundir)
     return access(metrics, F_OK) == 0 || access(topology, F_OK) == 0;
 }
 
+static bool
+s_is_empty(const char *path)
+{
+    bool empty = true;
+    DIR *entries = opendir(path);
+    for (struct dirent *entry; entries && (entry = readdir(entries));)
+        empty &= strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
+    if (entries)
+        closedir(entries);
+    return entries && empty;
+}
+
+// One with other things in it is for others too: what of it may be seen stays theirs to say.
+static int
+s_own(const char *path, const struct stat *status, verl_error_t *error)
+{
+    if (status->st_uid != geteuid() || (status->st_mode & 07777) == 0700 || !s_is_empty(path))
+        return 0;
+    return chmod(path, 0700) ? verl_error_errno(error, "cannot keep %s from other users", path) : 0;
+}
+
 int
 verl_rundir_reopen(verl_rundir_t *rundir, const char *path, verl_error_t *error)
 {
@@ -85,7 +120,7 @@ verl_rundir_reopen(verl_rundir_t *rundir, const char *path, verl_error_t *error)
     snprintf(topology, sizeof topology, "%s/topology.toml", rundir->path);
     if (access(topology, F_OK))
         return verl_error_set(error, "%s holds no run: --resume names the directory of one", path);
-    return s_lock(rundir, error);
+    return s_lock(rundir, true, error);
 }
 
 int
@@ -108,12 +143,29 @@ verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, 
     if (!realpath(path, absolute) || strlen(absolute) >= sizeof rundir->path)
         return verl_error_errno(error, "cannot use %s", path);
     struct stat status;
-    if (stat(absolute, &status) == 0 && !S_ISDIR(status.st_mode))
+    if (stat(absolute, &status))
+        return verl_error_errno(error, "cannot use %s", path);
+    if (!S_ISDIR(status.st_mode))
         return verl_error_set(error, "%s is no directory: name another --run-dir", path);
     memcpy(rundir->path, absolute, strlen(absolute) + 1);
     if (s_holds_run(rundir))
         return verl_error_set(error, "%s holds a run already: name another --run-dir", rundir->path);
-    return s_lock(rundir, error);
+    if (!rundir->made && s_own(rundir->path, &status, error))
+        return -1;
+    return s_lock(rundir, false, error);
+}
+
+int
+verl_rundir_check(const verl_rundir_t *rundir, verl_error_t *error)
+{
+    char path[4200];
+    struct stat ours, there;
+    snprintf(path, sizeof path, "%s/lock", rundir->path);
+    if (fstat(rundir->lock_fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+        ours.st_dev == there.st_dev)
+        return 0;
+    return verl_error_set(error, "the directory of the run, %s, was removed while the run went on: its metrics, logs and "
+                          "checkpoints are lost", rundir->path);
 }
 
 void

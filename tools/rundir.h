@@ -10,9 +10,12 @@ typedef struct verl_rundir {
     bool made;                              // by us: removed again if the run never begins
 } verl_rundir_t;
 
-// Makes it (NULL: runs/<name>-<time> in the current directory). One that holds a run already is refused. 0 or -1.
+// Makes it (NULL: runs/<name>-<time> in the current directory). One that holds a run already is refused; one that is
+// empty, and this user's, becomes the run's own, with its mode. 0 or -1.
 int  verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, verl_error_t *error);
 // One of a run that ended, or was ended, to go on in it. Refused while the run lives. 0 or -1.
 int  verl_rundir_reopen(verl_rundir_t *rundir, const char *path, verl_error_t *error);
+// Fails where the directory was removed, or another one put in its place, since it was opened. 0 or -1.
+int  verl_rundir_check(const verl_rundir_t *rundir, verl_error_t *error);
 void verl_rundir_close(verl_rundir_t *rundir);
 #endif

@@ -12,6 +12,7 @@
 #include "runtime/topology/describe.h"
 #include "runtime/topology/kinds.h"
 #include "runtime/topology/topology.h"
+#include "tools/checked.h"
 #include "tools/crash.h"
 #include "tools/display.h"
 #include "tools/display_text.h"
@@ -25,7 +26,7 @@
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2, EXIT_INTERRUPTED = 130 };
 enum { MAX_SETS = 256 };
 
-typedef enum { ACTION_RUN, ACTION_CHECK, ACTION_PLAN } action_t;
+typedef enum { ACTION_RUN, ACTION_CHECK, ACTION_PLAN, ACTION_KINDS } action_t;
 
 typedef struct arguments {
     action_t    action;
@@ -36,7 +37,7 @@ typedef struct arguments {
 } arguments_t;
 
 static const char s_help[] =
-    "usage: verl-run [options] topology.toml\n"
+    "usage: verl-run [options] topology.toml (-: standard input)\n"
     "       verl-run --resume DIR\n"
     "\n"
     "Trains a language model with reinforcement learning as the actors that a topology wires.\n"
@@ -49,7 +50,7 @@ static const char s_help[] =
     "  --steps N          the same as --set run.steps=N\n"
     "  --run-dir DIR      where the run leaves its metrics, logs and checkpoints (default: runs/NAME-TIME)\n"
     "  --resume DIR       go on with the run in DIR from its last checkpoint\n"
-    "  --json             one JSON object a line on standard output\n"
+    "  --json             one JSON object a line on standard output: of a run, of --check, of --kinds\n"
     "  --quiet            errors and the closing paragraph only\n"
     "  --version, --help\n"
     "\n"
@@ -74,10 +75,10 @@ s_printed(int code)
 }
 
 static int
-s_kinds(void)
+s_kinds(bool json)
 {
-    verl_describe_kinds(stdout);
-    return s_printed(EXIT_DONE);
+    int failed = json ? verl_checked_kinds(stdout) : verl_describe_kinds(stdout);
+    return s_printed(failed ? EXIT_FAILED : EXIT_DONE);
 }
 
 static int
@@ -104,7 +105,7 @@ static const struct option s_options[] = {
     { "check", no_argument, NULL, VERL_LONG('c') },
     { "plan", no_argument, NULL, VERL_LONG('p') },
     { "kinds", no_argument, NULL, VERL_LONG('k') },
-    { "help", no_argument, NULL, VERL_LONG('h') },
+    { "help", optional_argument, NULL, VERL_LONG('h') },
     { "set", required_argument, NULL, VERL_LONG('s') },
     { "steps", required_argument, NULL, VERL_LONG('n') },
     { "run-dir", required_argument, NULL, VERL_LONG('d') },
@@ -126,7 +127,7 @@ s_parse(int count, char **words, arguments_t *arguments)
         switch (option) {
         case VERL_LONG('c'): arguments->action = ACTION_CHECK; break;
         case VERL_LONG('p'): arguments->action = ACTION_PLAN; break;
-        case VERL_LONG('k'): return s_kinds();
+        case VERL_LONG('k'): arguments->action = ACTION_KINDS; break;
         case VERL_LONG('v'): return s_printed(printf("verl-run %s\n", VERL_VERSION) > 0 ? EXIT_DONE : EXIT_FAILED);
         case VERL_LONG('d'):
             if (!*optarg)
@@ -138,8 +139,8 @@ s_parse(int count, char **words, arguments_t *arguments)
         case VERL_LONG('q'): arguments->quiet = true; break;
         case 'h':
         case VERL_LONG('h'):
-            if (optind < count)
-                return s_help_kind(words[optind]);
+            if (optarg || optind < count)
+                return s_help_kind(optarg ? optarg : words[optind]);
             fputs(s_help, stdout);
             return s_printed(EXIT_DONE);
         case VERL_LONG('s'):
@@ -152,6 +153,11 @@ s_parse(int count, char **words, arguments_t *arguments)
             return s_wrong_usage(verl_usage_wrong(option, words, s_options, what, sizeof what), "");
         }
     }
+    if (arguments->action == ACTION_KINDS)
+        return s_kinds(arguments->json);
+    if (arguments->action == ACTION_PLAN && arguments->json)
+        return s_wrong_usage("--plan is for people, without --json; `verl-spy graph --json` has the plan of a run that "
+                             "lives", "");
     if (arguments->resume)
         return arguments->run_directory || arguments->sets_count || optind < count
                    ? s_wrong_usage("--resume goes on with a run as it is: no topology, --set, --steps or --run-dir", "")
@@ -264,14 +270,43 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     if (display)
         config.observer = verl_display_observer(display);
     int failed = display ? s_direct(&config, &result, &error) : verl_error_set(&error, "out of memory");
-    verl_display_finish(display, &result, rundir.path, failed ? error.text : NULL);
+    bool gone = verl_rundir_check(&rundir, &error) != 0;
+    result.interrupted &= !gone;
+    verl_display_finish(display, &result, gone ? NULL : rundir.path, failed || gone ? error.text : NULL);
     verl_display_destroy(&display);
     bool interrupted = result.interrupted;
     verl_run_result_done(&result);
     verl_rundir_close(&rundir);
-    if (interrupted || failed)
+    if (interrupted || failed || gone)
         return interrupted ? EXIT_INTERRUPTED : EXIT_FAILED;
     return s_is_heard() ? s_printed(EXIT_DONE) : EXIT_DONE;
+}
+
+// Says what is wrong with a topology; of its script in `error`, too.
+static bool
+s_is_right(const verl_plan_t *plan, const verl_topology_errors_t *errors, verl_error_t *error)
+{
+    verl_error_t why = { "" };
+    for (int i = 0; i < errors->count; i++)
+        verl_text_lines(stderr, "", errors->items[i]);
+    if (!plan || !plan->script || verl_script_check(plan->script, &why) == 0)
+        return plan != NULL;
+    verl_error_set(error, "[run] script: %s", why.text);
+    verl_text_lines(stderr, "verl-run: ", error->text);
+    return false;
+}
+
+// What was found of a topology. why: what is wrong with it, NULL: nothing; "": `errors` say it.
+static int
+s_check(const arguments_t *arguments, const verl_plan_t *plan, const verl_topology_errors_t *errors, const char *why)
+{
+    int failed = 0;
+    if (arguments->json)
+        failed = verl_checked_print(arguments->topology, plan, errors, why && *why ? why : NULL, stdout);
+    else if (!why && !arguments->quiet)
+        failed = printf("%s: %d stages in %d actors, no mistakes\n", verl_checked_name(arguments->topology),
+                        plan->stages_count, plan->actors_count) < 0;
+    return s_printed(failed ? EXIT_FAILED : why ? EXIT_WRONG : EXIT_DONE);
 }
 
 int
@@ -294,19 +329,14 @@ main(int count, char **words)
         snprintf(topology, sizeof topology, "%s/topology.toml", arguments.resume);
         arguments.topology = topology;
     }
-    verl_plan_t *plan = verl_topology_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
-    for (int i = 0; i < errors.count; i++)
-        verl_text_lines(stderr, "", errors.items[i]);
-    bool script = plan && plan->script && verl_script_check(plan->script, &error);
-    if (script)
-        verl_text_lines(stderr, "verl-run: [run] script: ", error.text);
-    if (!plan || script)
+    verl_plan_t *plan = verl_checked_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
+    bool right = s_is_right(plan, &errors, &error);
+    if (arguments.action == ACTION_CHECK)
+        code = s_check(&arguments, plan, &errors, right ? NULL : error.text);
+    else if (!right)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)
         code = s_printed(verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE);
-    else if (arguments.action == ACTION_CHECK)
-        code = printf("%s: %d stages in %d actors, no mistakes\n", arguments.topology, plan->stages_count,
-                      plan->actors_count) > 0 ? s_printed(EXIT_DONE) : EXIT_FAILED;
     else
         code = s_run(&arguments, plan);
     verl_topology_errors_done(&errors);

@@ -55,8 +55,8 @@ verl_asked_lately(const director_t *self)
     return self->asked_at && verl_now() - self->asked_at < ASKED_NS;
 }
 
-// Often where somebody looks, or waits for the end, or where a short limit has to be kept: a mailbox is found silent within its liveness and
-// eight tenths of it, a handler too slow within a quarter of its timeout.
+// Often where somebody looks, or waits for the end, or where a short limit has to be kept: a mailbox is found silent
+// within its liveness and eight tenths of it, a handler too slow within a quarter of its timeout.
 int64_t
 verl_ping_every(const director_t *self, const verl_plan_actor_t *actor)
 {
@@ -97,7 +97,8 @@ s_check_begin(director_t *self, party_t *party, const verl_plan_actor_t *actor, 
                   verl_party_label(party, label, sizeof label), (int) party->instance->pid, limit);
 }
 
-// What an actor does, as of its last answer: "stage `mid` of `mid#2` has worked on batch 20". NULL: nothing that is known.
+// What an actor does, as of its last answer: "stage `mid` of `mid#2` has worked on batch 20". NULL: nothing that is
+// known.
 static const char *
 s_work(const director_t *self, const party_t *party, const char *label, char *text, size_t size)
 {
