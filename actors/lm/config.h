@@ -37,6 +37,7 @@ typedef struct verl_lm_config {
     bool    mlp_bias;
     bool    qk_norm;                        // Qwen3: RMSNorm of each query and key head
     int32_t bos;                            // -1 where there is none
+    int32_t pad;                            // -1 where there is none; kept in what is saved, and used nowhere
     int32_t eos[VERL_LM_MAX_EOS];           // generation stops at any of these
     int     eos_count;
 } verl_lm_config_t;

@@ -116,6 +116,34 @@ s_read_sizes(const s_reading_t *reading, verl_lm_config_t *config)
 }
 
 static bool
+s_is(double value, double other)
+{
+    return value >= other && value <= other;
+}
+
+// What other architectures compute with: each may be there with a value that changes nothing.
+static int
+s_refuse(const s_reading_t *reading)
+{
+    static const struct {
+        const char *key;
+        double      neutral, other;
+    } known[] = {{"rope.scaling.attn_factor", 1, 1}, {"attention.scale", 0, 0}, {"attention.causal", 1, 1},
+                 {"attention.sliding_window", 0, 0}, {"attention.clamp_kqv", 0, 0}, {"attn_logit_softcapping", 0, 0},
+                 {"final_logit_softcapping", 0, 0}, {"logit_scale", 0, 1}, {"residual_scale", 0, 1},
+                 {"embedding_scale", 0, 1}, {"expert_count", 0, 0}};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        double value = known[i].neutral;
+        if (s_read_real(reading, known[i].key, false, &value))
+            return -1;
+        if (!s_is(value, known[i].neutral) && !s_is(value, known[i].other))
+            return s_fail(reading, "%s.%s is %g: only %g is supported", reading->architecture, known[i].key, value,
+                          known[i].other);
+    }
+    return 0;
+}
+
+static bool
 s_has(const s_reading_t *reading, const char *tensor)
 {
     return verl_gguf_tensor(reading->file, tensor) != NULL;
@@ -181,29 +209,45 @@ s_read_divisors(const s_reading_t *reading, const verl_gguf_tensor_t *tensor, ve
     return 0;
 }
 
+// What positions are divided by: 1 where nothing scales them. As in llama.cpp, a factor without a type is linear.
 static int
-s_read_rope(const s_reading_t *reading, verl_lm_config_t *config)
+s_read_factor(const s_reading_t *reading, double *factor)
 {
-    verl_gguf_string_t type = {"none", 4};
-    char               key[128];
-    config->rope_theta = 10000;
-    if (s_read_real(reading, "rope.freq_base", false, &config->rope_theta))
-        return -1;
-    config->rope_theta = s_decimal(config->rope_theta);
-    const verl_gguf_tensor_t *divisors = verl_gguf_tensor(reading->file, "rope_freqs.weight");
-    if (divisors)
-        return s_read_divisors(reading, divisors, config);
-    snprintf(key, sizeof key, "%s.rope.scaling.type", reading->architecture);
-    verl_gguf_string(reading->file, key, &type);
+    verl_gguf_string_t       type = {"linear", 6};
+    const verl_gguf_value_t *found = s_get(reading, "rope.scaling.type");
+    *factor = 1;
+    if (found && (verl_gguf_value_type(found) == VERL_GGUF_ARRAY || !verl_gguf_element_string(found, 0, &type)))
+        return s_fail(reading, "%s.rope.scaling.type must be a string", reading->architecture);
     if (type.size == 4 && memcmp(type.data, "none", 4) == 0)
         return 0;
     if (type.size != 6 || memcmp(type.data, "linear", 6) != 0)
-        return s_fail(reading, "%s is %.*s: none, linear and the rope_freqs of Llama 3 are supported", key,
-                      (int) (type.size < 64 ? type.size : 64), type.data);
-    config->rope_scaling.type = VERL_ROPE_LINEAR;
-    if (s_read_real(reading, "rope.scaling.factor", true, &config->rope_scaling.factor))
+        return s_fail(reading, "%s.rope.scaling.type is %.*s: none, linear and the rope_freqs of Llama 3 are supported",
+                      reading->architecture, (int) (type.size < 64 ? type.size : 64), type.data);
+    const char *key = s_get(reading, "rope.scaling.factor") ? "rope.scaling.factor" : "rope.scale_linear";
+    if (s_read_real(reading, key, false, factor))
         return -1;
-    config->rope_scaling.factor = s_decimal(config->rope_scaling.factor);
+    *factor = s_is(*factor, 0) ? 1 : s_decimal(*factor);
+    return 0;
+}
+
+static int
+s_read_rope(const s_reading_t *reading, verl_lm_config_t *config)
+{
+    double factor;
+    config->rope_theta = 10000;
+    if (s_read_real(reading, "rope.freq_base", false, &config->rope_theta) || s_read_factor(reading, &factor))
+        return -1;
+    config->rope_theta = s_decimal(config->rope_theta);
+    const verl_gguf_tensor_t *divisors = verl_gguf_tensor(reading->file, "rope_freqs.weight");
+    if (divisors && !s_is(factor, 1))
+        return s_fail(reading, "tensor rope_freqs.weight and a linear scaling of %g are both there: only one of them "
+                      "is supported", factor);
+    if (divisors)
+        return s_read_divisors(reading, divisors, config);
+    if (!s_is(factor, 1)) {
+        config->rope_scaling.type = VERL_ROPE_LINEAR;
+        config->rope_scaling.factor = factor;
+    }
     return 0;
 }
 
@@ -227,6 +271,7 @@ s_read_ids(const s_reading_t *reading, verl_lm_config_t *config)
         || s_read_id(reading, "tokenizer.ggml.eot_token_id", &turn))
         return -1;
     config->bos = (int32_t) bos;
+    config->pad = -1;                                       // that of the metadata is the tokenizer's
     if (eos >= 0)
         config->eos[config->eos_count++] = (int32_t) eos;
     if (turn >= 0 && turn != eos)
@@ -246,7 +291,7 @@ verl_lm_config_from_gguf(const verl_gguf_t *file, const char *name, verl_lm_conf
         return s_fail(&reading, "the metadata lacks general.architecture, a short string");
     for (size_t i = 0; i < text.size; i++)
         architecture[i] = text.data[i] >= 32 && text.data[i] < 127 ? text.data[i] : '?';
-    if (s_read_family(&reading, ret_config) || s_read_sizes(&reading, ret_config)
+    if (s_read_family(&reading, ret_config) || s_refuse(&reading) || s_read_sizes(&reading, ret_config)
         || s_read_flags(&reading, ret_config) || s_read_rope(&reading, ret_config)
         || s_read_ids(&reading, ret_config))
         return -1;

@@ -172,6 +172,8 @@ s_read_scaling_numbers(const s_document_t *document, const json_t *scaling, verl
     if (s_get_real(document, scaling, "low_freq_factor", &config->rope_scaling.low_freq_factor)
         || s_get_real(document, scaling, "high_freq_factor", &config->rope_scaling.high_freq_factor)
         || s_get_int(document, scaling, "original_max_position_embeddings",
+                     &config->rope_scaling.original_max_positions)
+        || s_get_int(document, document->root, "original_max_position_embeddings",      // wins, as in transformers
                      &config->rope_scaling.original_max_positions))
         return -1;
     return 0;
@@ -181,8 +183,6 @@ static int
 s_read_scaling(const s_document_t *document, const char *key, const json_t *scaling, verl_lm_config_t *config)
 {
     const char *type = json_string_value(s_get(scaling, s_get(scaling, "rope_type") ? "rope_type" : "type"));
-    if (!json_is_object(scaling))
-        return s_fail(document, "%s must be an object", key);
     if (!type && json_object_size(scaling) > (s_get(scaling, "rope_theta") ? 1u : 0u))
         return s_fail(document, "%s needs a rope_type: default, linear or llama3", key);
     if (!type || strcmp(type, "default") == 0)
@@ -196,14 +196,37 @@ s_read_scaling(const s_document_t *document, const char *key, const json_t *scal
     return s_read_scaling_numbers(document, scaling, config);
 }
 
+// The object that scales RoPE in either dialect, NULL where there is none; an empty one says nothing. Two that differ
+// are an error: transformers would take rope_scaling, and lose a rope_theta inside rope_parameters.
+static int
+s_find_scaling(const s_document_t *document, const char **ret_key, const json_t **ret_scaling)
+{
+    static const char *const keys[] = {"rope_parameters", "rope_scaling"};
+    *ret_key = keys[0];
+    *ret_scaling = NULL;
+    for (int i = 0; i < 2; i++) {
+        const json_t *found = s_get(document->root, keys[i]);
+        if (found && !json_is_object(found))
+            return s_fail(document, "%s must be an object", keys[i]);
+        if (json_object_size(found) == 0)
+            continue;
+        if (*ret_scaling && !json_equal(*ret_scaling, found))
+            return s_fail(document, "rope_parameters and rope_scaling are both there and differ: give one of them");
+        *ret_key = keys[i];
+        *ret_scaling = found;
+    }
+    return 0;
+}
+
 static int
 s_read_rope(const s_document_t *document, verl_lm_config_t *config)
 {
-    const char   *key = s_get(document->root, "rope_parameters") ? "rope_parameters" : "rope_scaling";
-    const json_t *scaling = s_get(document->root, key);
+    const char   *key;
+    const json_t *scaling;
     double        partial = 1;
     config->rope_theta = 10000;
-    if (s_get_real(document, document->root, "rope_theta", &config->rope_theta)
+    if (s_find_scaling(document, &key, &scaling)
+        || s_get_real(document, document->root, "rope_theta", &config->rope_theta)
         || s_get_real(document, scaling, "rope_theta", &config->rope_theta)
         || s_get_real(document, document->root, "partial_rotary_factor", &partial)
         || s_get_real(document, scaling, "partial_rotary_factor", &partial))
@@ -267,6 +290,20 @@ s_read_ids(const s_document_t *document, verl_lm_config_t *config)
     return 0;
 }
 
+// pad_token_id of config.json, which changes no computation of ours: it is kept for who trains what we save.
+static int
+s_read_pad(const s_document_t *document, verl_lm_config_t *config)
+{
+    int64_t pad = -1;
+    if (s_get_int(document, document->root, "pad_token_id", &pad))
+        return -1;
+    if (pad < -1 || pad >= config->vocab_size || pad > INT32_MAX)
+        return s_fail(document, "pad_token_id %" PRId64 " is outside the vocabulary of %" PRId64, pad,
+                      config->vocab_size);
+    config->pad = (int32_t) pad;
+    return 0;
+}
+
 static int
 s_check(const s_document_t *document, const verl_lm_config_t *config)
 {
@@ -283,7 +320,7 @@ s_read_config(const s_document_t *document, verl_lm_config_t *config)
     config->family = family->family;
     config->bos = -1;
     if (s_refuse(document) || s_read_sizes(document, family, config) || s_read_flags(document, config)
-        || s_read_rope(document, config) || s_read_ids(document, config))
+        || s_read_rope(document, config) || s_read_ids(document, config) || s_read_pad(document, config))
         return -1;
     return s_check(document, config);
 }
@@ -373,6 +410,8 @@ s_put_ids(json_t *root, const verl_lm_config_t *config)
 {
     json_object_set_new(root, "bos_token_id", config->bos < 0 ? json_null() : json_integer(config->bos));
     json_object_set_new(root, "eos_token_id", s_eos_to_json(config));
+    if (config->pad >= 0)
+        json_object_set_new(root, "pad_token_id", json_integer(config->pad));
 }
 
 static json_t *

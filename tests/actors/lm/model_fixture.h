@@ -40,7 +40,7 @@ fixture_config(FILE *file, verl_lm_config_t *c)
                              .layers = n[3], .heads = n[4], .kv_heads = n[5], .head_dim = n[6],
                              .intermediate_size = n[7], .max_positions = n[8], .tied = n[9], .qkv_bias = n[10],
                              .o_bias = n[11], .mlp_bias = n[12], .qk_norm = n[13], .norm_eps = x[0],
-                             .rope_theta = x[1], .bos = -1 };
+                             .rope_theta = x[1], .bos = -1, .pad = -1 };
     c->rope_scaling.type = (verl_rope_type_t) n[14];
     c->rope_scaling.factor = x[2];
     c->rope_scaling.low_freq_factor = x[3];

@@ -8,7 +8,7 @@ s_config(verl_lm_family_t family)
 {
     verl_lm_config_t config = {
         .family = family, .vocab_size = 11, .hidden_size = 12, .layers = 3, .heads = 6, .kv_heads = 2, .head_dim = 2,
-        .intermediate_size = 7, .max_positions = 64, .norm_eps = 1e-6, .rope_theta = 1e4, .bos = -1,
+        .intermediate_size = 7, .max_positions = 64, .norm_eps = 1e-6, .rope_theta = 1e4, .bos = -1, .pad = -1,
         .qkv_bias = family == VERL_LM_QWEN2, .qk_norm = family == VERL_LM_QWEN3, .tied = family == VERL_LM_QWEN2};
     return config;
 }
@@ -155,6 +155,55 @@ Test(lm_config, both_dialects_of_rope_say_the_same)
     cr_assert(old.rope_scaling.type == VERL_ROPE_LINEAR && old.rope_scaling.factor == 2);
 }
 
+Test(lm_config, an_empty_object_of_rope_says_nothing)
+{
+    verl_lm_config_t config = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"rope_theta\": 777, "
+                                           "\"rope_parameters\": {}, "
+                                           "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 4}}");
+    cr_assert(config.rope_scaling.type == VERL_ROPE_LINEAR && config.rope_scaling.factor == 4);
+    cr_assert_eq(config.rope_theta, 777);
+    config = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {}, "
+                          "\"rope_parameters\": {\"rope_type\": \"linear\", \"factor\": 2, \"rope_theta\": 888}}");
+    cr_assert(config.rope_scaling.type == VERL_ROPE_LINEAR && config.rope_scaling.factor == 2);
+    cr_assert_eq(config.rope_theta, 888);
+}
+
+Test(lm_config, both_objects_of_rope_may_say_the_same)
+{
+    verl_lm_config_t config = s_must_parse(
+        "{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4}, "
+        "\"rope_parameters\": {\"factor\": 4, \"rope_type\": \"linear\"}}");
+    cr_assert(config.rope_scaling.type == VERL_ROPE_LINEAR && config.rope_scaling.factor == 4);
+}
+
+Test(lm_config, original_positions_beside_the_scaling_win)
+{
+    verl_lm_config_t config = s_must_parse(
+        "{\"model_type\": \"llama\", " SIZES ", \"original_max_position_embeddings\": 16, \"rope_scaling\": "
+        "{\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+        "\"original_max_position_embeddings\": 64}}");
+    cr_assert_eq(config.rope_scaling.original_max_positions, 16);
+}
+
+Test(lm_config, a_padding_token_is_kept)
+{
+    verl_lm_config_t config = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"pad_token_id\": 0}");
+    cr_assert_eq(config.pad, 0);
+    config = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"pad_token_id\": -1}");
+    cr_assert_eq(config.pad, -1);
+    config = s_must_parse("{\"model_type\": \"llama\", " SIZES "}");
+    cr_assert_eq(config.pad, -1);
+}
+
+// transformers would train another model than the one that was saved.
+Test(lm_config, no_padding_token_is_written_where_there_is_none)
+{
+    verl_lm_config_t config = s_config(VERL_LM_LLAMA);
+    char            *text = verl_lm_config_to_json(&config, "float32");
+    cr_assert(text && !strstr(text, "pad_token_id"));
+    free(text);
+}
+
 Test(lm_config, an_architecture_stands_in_for_a_model_type)
 {
     verl_lm_config_t config = s_must_parse("{\"architectures\": [\"Qwen2ForCausalLM\"], " SIZES "}");
@@ -165,8 +214,8 @@ Test(lm_config, what_is_written_reads_back_the_same)
 {
     const char *texts[] = {
         "{\"model_type\": \"llama\", " SIZES ", \"attention_bias\": true, \"mlp_bias\": true, \"bos_token_id\": 1, "
-        "\"eos_token_id\": [2, 7], \"rms_norm_eps\": 1e-5, \"rope_parameters\": {\"rope_type\": \"llama3\", "
-        "\"factor\": 32.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
+        "\"pad_token_id\": 0, \"eos_token_id\": [2, 7], \"rms_norm_eps\": 1e-5, \"rope_parameters\": "
+        "{\"rope_type\": \"llama3\", \"factor\": 32.0, \"low_freq_factor\": 1.0, \"high_freq_factor\": 4.0, "
         "\"original_max_position_embeddings\": 512}}",
         "{\"model_type\": \"qwen2\", " SIZES ", \"tie_word_embeddings\": true, \"eos_token_id\": 3, \"rope_scaling\": "
         "{\"type\": \"linear\", \"factor\": 1.5}}",
@@ -229,6 +278,13 @@ Test(lm_config, each_thing_wrong_is_one_sentence)
         {LLAMA ", \"rope_scaling\": {\"factor\": 2}}", "rope_scaling needs a rope_type"},
         {LLAMA ", \"rope_scaling\": {\"type\": \"linear\"}}", "the factor of rope_scaling is 0"},
         {LLAMA ", \"rope_scaling\": 3}", "rope_scaling must be an object"},
+        {LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 1e6}, \"rope_scaling\": "
+         "{\"type\": \"yarn\", \"factor\": 4}}",
+         "rope_parameters and rope_scaling are both there and differ: give one of them"},
+        {LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\"}, \"rope_scaling\": 3}",
+         "rope_scaling must be an object"},
+        {LLAMA ", \"original_max_position_embeddings\": \"x\", \"rope_scaling\": {\"rope_type\": \"llama3\"}}",
+         "original_max_position_embeddings must be a whole number"},
         {LLAMA ", \"rope_parameters\": {\"full_attention\": {}}}", "rope_parameters needs a rope_type"},
         {LLAMA ", \"rope_theta\": -1}", "rope_theta is -1"},
         {LLAMA ", \"partial_rotary_factor\": 0.5}", "partial_rotary_factor is 0.5"},
@@ -237,6 +293,8 @@ Test(lm_config, each_thing_wrong_is_one_sentence)
         {LLAMA ", \"tie_word_embeddings\": 1}", "tie_word_embeddings must be true or false"},
         {LLAMA ", \"eos_token_id\": 100}", "eos_token_id 100 is outside the vocabulary of 100"},
         {LLAMA ", \"eos_token_id\": [1, \"x\"]}", "eos_token_id must be a token id"},
+        {LLAMA ", \"pad_token_id\": 100}", "pad_token_id 100 is outside the vocabulary of 100"},
+        {LLAMA ", \"pad_token_id\": [1]}", "pad_token_id must be a whole number"},
         {LLAMA ", \"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "eos_token_id has 9 ids: at most 8"},
         {LLAMA ", \"max_position_embeddings\": 0}", "max_position_embeddings is 0"},
         {"{\"model_type\": \"llama\", \"vocab_size\": 9223372036854775807, \"hidden_size\": 9, "

@@ -1,5 +1,6 @@
 // GGUF files: metadata, block formats against the reference package, and damaged files.
 #include "actors/lm/gguf.h"
+#include "gguf_file.h"
 #include "scratch.h"
 
 #include <math.h>
@@ -132,59 +133,8 @@ Test(lm_gguf, a_large_tensor_gives_the_bits_of_its_parts)
     free(whole);
 }
 
-// A writer of small files, right or wrong.
-typedef struct {
-    uint8_t bytes[2048];
-    size_t  size;
-} s_file_t;
-
 static void
-s_number(s_file_t *file, uint64_t value, size_t size)
-{
-    cr_assert(file->size + size <= sizeof file->bytes);
-    for (size_t i = 0; i < size; i++)
-        file->bytes[file->size++] = (uint8_t) (value >> (8 * i));
-}
-
-static void
-s_text(s_file_t *file, const char *text)
-{
-    s_number(file, strlen(text), 8);
-    for (; *text; text++)
-        s_number(file, (uint8_t) *text, 1);
-}
-
-static void
-s_head(s_file_t *file, uint64_t version, uint64_t tensors, uint64_t values)
-{
-    file->size = 0;
-    s_number(file, 0x46554747, 4);
-    s_number(file, version, 4);
-    s_number(file, tensors, 8);
-    s_number(file, values, 8);
-}
-
-static void
-s_tensor(s_file_t *file, const char *name, uint64_t rows, uint64_t type, uint64_t offset)
-{
-    s_text(file, name);
-    s_number(file, 1, 4);
-    s_number(file, rows, 8);
-    s_number(file, type, 4);
-    s_number(file, offset, 8);
-}
-
-static void
-s_data(s_file_t *file, size_t size)
-{
-    while (file->size % 32)
-        s_number(file, 0, 1);
-    for (size_t i = 0; i < size; i++)
-        s_number(file, 0, 1);
-}
-
-static void
-s_refused(const s_file_t *file, const char *says)
+s_refused(const gguf_file_t *file, const char *says)
 {
     char     error[512] = "";
     uint8_t *copy = malloc(file->size);
@@ -199,11 +149,11 @@ s_refused(const s_file_t *file, const char *says)
 Test(lm_gguf, versions_2_and_3_are_read)
 {
     for (uint64_t version = 1; version <= 4; version++) {
-        s_file_t file;
+        gguf_file_t file;
         char     error[512];
-        s_head(&file, version, 1, 0);
-        s_tensor(&file, "x", 4, 0, 0);
-        s_data(&file, 16);
+        gguf_head(&file, version, 1, 0);
+        gguf_tensor(&file, "x", 4, 0, 0);
+        gguf_data(&file, 16);
         verl_gguf_t *reader = verl_gguf_open_memory(file.bytes, file.size, "f", error, sizeof error);
         cr_assert_eq(reader != NULL, version == 2 || version == 3);
         if (!reader)
@@ -214,15 +164,15 @@ Test(lm_gguf, versions_2_and_3_are_read)
 
 Test(lm_gguf, a_wrong_head_is_one_sentence)
 {
-    s_file_t file;
-    s_head(&file, 3, 0, 0);
+    gguf_file_t file;
+    gguf_head(&file, 3, 0, 0);
     file.bytes[0] = 'X';
     s_refused(&file, "f: this is no GGUF file");
-    s_head(&file, 0x03000000, 0, 0);
+    gguf_head(&file, 0x03000000, 0, 0);
     s_refused(&file, "big-endian");
-    s_head(&file, 3, UINT64_MAX, 0);
+    gguf_head(&file, 3, UINT64_MAX, 0);
     s_refused(&file, "claims 18446744073709551615 tensors, more than the file holds");
-    s_head(&file, 3, 0, UINT64_MAX);
+    gguf_head(&file, 3, 0, UINT64_MAX);
     s_refused(&file, "claims 18446744073709551615 metadata entries");
 }
 
@@ -236,40 +186,40 @@ Test(lm_gguf, wrong_metadata_is_one_sentence)
                  {9, 77, 1, "k.ey is an array of type 77"},
                  {9, 10, UINT64_MAX / 8 + 2, "k.ey claims 2305843009213693953 elements"},
                  {9, 8, 1ull << 40, "k.ey claims 1099511627776 elements"}};
-    s_file_t file;
+    gguf_file_t file;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        s_head(&file, 3, 0, 1);
-        s_text(&file, "k.ey");
-        s_number(&file, cases[i].type, 4);
-        s_number(&file, cases[i].element, 4);
-        s_number(&file, cases[i].count, 8);
-        s_data(&file, 64);
+        gguf_head(&file, 3, 0, 1);
+        gguf_text(&file, "k.ey");
+        gguf_number(&file, cases[i].type, 4);
+        gguf_number(&file, cases[i].element, 4);
+        gguf_number(&file, cases[i].count, 8);
+        gguf_data(&file, 64);
         s_refused(&file, cases[i].says);
     }
-    s_head(&file, 3, 0, 1);
-    s_text(&file, "k.ey");
-    s_number(&file, VERL_GGUF_STRING, 4);
-    s_number(&file, UINT64_MAX, 8);
+    gguf_head(&file, 3, 0, 1);
+    gguf_text(&file, "k.ey");
+    gguf_number(&file, VERL_GGUF_STRING, 4);
+    gguf_number(&file, UINT64_MAX, 8);
     s_refused(&file, "k.ey claims 18446744073709551615 bytes");
-    s_head(&file, 3, 0, 1);
-    s_text(&file, "");
-    s_data(&file, 32);
+    gguf_head(&file, 3, 0, 1);
+    gguf_text(&file, "");
+    gguf_data(&file, 32);
     s_refused(&file, "the key of a metadata entry has 0 bytes");
-    s_head(&file, 3, 0, 1);
-    s_text(&file, "a\nb");
-    s_data(&file, 32);
+    gguf_head(&file, 3, 0, 1);
+    gguf_text(&file, "a\nb");
+    gguf_data(&file, 32);
     s_refused(&file, "holds a control character");
-    s_head(&file, 3, 0, 2);
+    gguf_head(&file, 3, 0, 2);
     for (int i = 0; i < 2; i++) {
-        s_text(&file, "k.ey");
-        s_number(&file, VERL_GGUF_U32, 4);
-        s_number(&file, 1, 4);
+        gguf_text(&file, "k.ey");
+        gguf_number(&file, VERL_GGUF_U32, 4);
+        gguf_number(&file, 1, 4);
     }
     s_refused(&file, "the metadata has k.ey twice");
-    s_head(&file, 3, 0, 1);
-    s_text(&file, "general.alignment");
-    s_number(&file, VERL_GGUF_U32, 4);
-    s_number(&file, 24, 4);
+    gguf_head(&file, 3, 0, 1);
+    gguf_text(&file, "general.alignment");
+    gguf_number(&file, VERL_GGUF_U32, 4);
+    gguf_number(&file, 24, 4);
     s_refused(&file, "general.alignment must be a power of two");
 }
 
@@ -290,18 +240,18 @@ Test(lm_gguf, wrong_tensors_are_one_sentence)
                  {"x", "y", 8, 1ull << 31, 32, "tensor y has type 2147483648"},
                  {"x", "y", 33, 8, 32, "the rows of tensor y have 33 elements: Q8_0 needs a multiple of 32"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        s_file_t file;
-        s_head(&file, 3, 2, 0);
-        s_tensor(&file, cases[i].first, 8, 0, 0);
-        s_tensor(&file, cases[i].second, cases[i].rows, cases[i].type, cases[i].offset);
-        s_data(&file, 64);
+        gguf_file_t file;
+        gguf_head(&file, 3, 2, 0);
+        gguf_tensor(&file, cases[i].first, 8, 0, 0);
+        gguf_tensor(&file, cases[i].second, cases[i].rows, cases[i].type, cases[i].offset);
+        gguf_data(&file, 64);
         s_refused(&file, cases[i].says);
     }
-    s_file_t file;
-    s_head(&file, 3, 1, 0);
-    s_text(&file, "x");
-    s_number(&file, 5, 4);
-    s_data(&file, 64);
+    gguf_file_t file;
+    gguf_head(&file, 3, 1, 0);
+    gguf_text(&file, "x");
+    gguf_number(&file, 5, 4);
+    gguf_data(&file, 64);
     s_refused(&file, "tensor x has 5 dimensions");
 }
 
