@@ -117,6 +117,9 @@ verl_lm_config_load(const char *path, verl_lm_config_t *ret_config, char *error,
         return s_load_gguf_config(gguf, ret_config, error, error_size);
     if (stat(path, &status) != 0)
         return s_fail(&model, "there is no such model: it must be a Hugging Face directory or a .gguf file");
+    if (s_has(path, "adapter_config.json"))
+        return s_fail(&model, "adapter_config.json is there, and adapters are not supported: merge it into the "
+                      "weights, or take it away");
     if (!s_has(path, "config.json"))
         return s_fail(&model, "it has neither config.json nor exactly one .gguf file");
     if (s_read_json(&model, "config.json", false, verl_lm_config_from_json, ret_config)

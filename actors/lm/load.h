@@ -23,7 +23,7 @@ int verl_lm_parameters_check(const char *path, const verl_lm_config_t *config, c
 // Fills parameters (layout->total floats, owned by the caller) with the weights, gaps with zeros. config and layout are
 // those of this model. q and k of a Llama GGUF come back in Hugging Face's order of rows. Returns 0, or -1 with one
 // sentence in error: a missing or unknown tensor, a wrong shape or type, a NaN or infinity (tensor and index), a
-// damaged file; parameters are then unspecified.
+// head that differs from a tied embedding, a damaged file; parameters are then unspecified.
 int verl_lm_parameters_load(const char *path, const verl_lm_config_t *config, const verl_lm_layout_t *layout,
                             float *parameters, char *error, size_t error_size);
 

@@ -124,6 +124,7 @@ typedef struct {
 } s_job_t;
 
 enum { PIECE = 1 << 16 };                   // floats converted at a time: a cacheful, a multiple of every block
+enum { STRIDE = 1 << 10 };                  // floats compared at a time: what a stack holds, such a multiple too
 
 static int64_t
 s_count(const s_job_t *job)
@@ -193,6 +194,40 @@ s_convert(const s_source_t *source, s_job_t *jobs, int64_t count)
     return bad == INT64_MAX ? 0 : s_say_not_finite(source, s_job_of_piece(jobs, count, bad), bad);
 }
 
+// Whether a stored matrix holds the floats of the vector from *values on.
+static bool
+s_equals(const s_job_t *job, const float *values)
+{
+    verl_quant_format_t format = verl_quant_format(job->stored.type);
+    int64_t             count = s_count(job);
+    int                 differs = 0;
+#pragma omp parallel for schedule(static) reduction(| : differs) if(count > PIECE)
+    for (int64_t at = 0; at < count; at += STRIDE) {
+        float   floats[STRIDE];
+        int64_t size = count - at < STRIDE ? count - at : STRIDE;
+        verl_dequantize((verl_quant_type_t) job->stored.type,
+                        job->stored.data + (size_t) (at / format.block_count) * format.block_size, size, floats);
+        differs |= memcmp(floats, values + at, (size_t) size * sizeof *floats) != 0;
+    }
+    return !differs;
+}
+
+// A head that is stored beside a tied embedding must be it: transformers computes with a head that differs. Without
+// values the headers are checked alone.
+static int
+s_check_tied_head(const s_source_t *source, const verl_lm_config_t *config, const float *embedding)
+{
+    s_job_t job = {.tensor = {.name = "lm_head.weight", .rows = config->vocab_size, .cols = config->hidden_size}};
+    if (!config->tied || !s_find(source, job.tensor.name, &job.stored))
+        return 0;
+    if (s_check_stored(source, &job.tensor, &job.stored))
+        return -1;
+    return !embedding || s_equals(&job, embedding)
+               ? 0
+               : s_fail(source, "tie_word_embeddings is true, and lm_head.weight differs from "
+                        "model.embed_tokens.weight: leave it out, or set tie_word_embeddings to false");
+}
+
 static bool
 s_ends_with(const char *text, const char *end)
 {
@@ -232,15 +267,37 @@ s_compare_names(const void *a, const void *b)
     return strcmp(a, b);
 }
 
+static bool
+s_starts_with(const char *name, const char *const *starts)
+{
+    while (*starts && strncmp(name, *starts, strlen(*starts)) != 0)
+        starts++;
+    return *starts != NULL;
+}
+
+// Whether a tensor may be there although no configuration knows it: frequencies of RoPE, which the configuration gives
+// too; heads of others beside a decoder in safetensors; a tied head, which has a check of its own.
+static bool
+s_may_be_there(const s_source_t *source, const char *name)
+{
+    static const char *const decoder[] = {"model.", "layers.", "norm.", "embed_tokens.", "lm_head.", NULL};
+    if (source->gguf)
+        return strcmp(name, "rope_freqs.weight") == 0;
+    return !s_starts_with(name, decoder) || s_ends_with(name, "rotary_emb.inv_freq")
+           || strcmp(name, "lm_head.weight") == 0;
+}
+
 // A tensor of the decoder that the configuration does not know would be left out of the computation without a word.
 static int
 s_check_name(const s_source_t *source, const char *known, int64_t count, const char *name)
 {
-    char full[640];
-    bool bare = strncmp(name, "layers.", 7) == 0;
-    snprintf(full, sizeof full, "%s%s", bare ? "model." : "", name);
-    if ((!bare && strncmp(name, "model.", 6) != 0 && strncmp(name, "blk.", 4) != 0)
-        || s_ends_with(name, "rotary_emb.inv_freq") || bsearch(full, known, (size_t) count, 96, s_compare_names))
+    static const char *const bare[] = {"layers.", "norm.", "embed_tokens.", NULL};
+    char                     full[640];
+    bool                     is_bare = source->shards && s_starts_with(name, bare);
+    snprintf(full, sizeof full, "%s%s", is_bare ? "model." : "", name);
+    if (is_bare && verl_shards_find(source->shards, full))
+        return s_fail(source, "tensors %s and %s are both there: one of them would be ignored", name, full);
+    if (bsearch(full, known, (size_t) count, 96, s_compare_names) || s_may_be_there(source, name))
         return 0;
     return s_fail(source, "the configuration does not know tensor %s", name);
 }
@@ -300,7 +357,7 @@ s_check_all(const s_source_t *source, const verl_lm_config_t *config, const verl
         if (s_prepare_job(source, &job))
             return -1;
     }
-    return s_check_unknown(source, config, layout);
+    return s_check_tied_head(source, config, NULL) || s_check_unknown(source, config, layout) ? -1 : 0;
 }
 
 // Finds and checks all tensors before the first is converted, and clears the gaps between them.
@@ -332,6 +389,8 @@ s_fill_all(const s_source_t *source, const verl_lm_config_t *config, const verl_
     int result = s_prepare_all(source, config, layout, parameters, jobs);
     if (result == 0)
         result = s_convert(source, jobs, count);
+    if (result == 0)
+        result = s_check_tied_head(source, config, parameters + layout->embedding);
     if (result == 0)
         result = s_restore_all(source, config, jobs, count);
     free(jobs);

@@ -179,7 +179,8 @@ Test(lm_load, the_first_of_several_nans_is_named)
     s_model_t        model = {0};
     verl_lm_config_t config = {.family = VERL_LM_LLAMA, .vocab_size = 3000, .hidden_size = 64, .layers = 1, .heads = 2,
                                .kv_heads = 2, .head_dim = 32, .intermediate_size = 8, .max_positions = 8,
-                               .norm_eps = 1e-6, .rope_theta = 1e4, .bos = -1, .tied = true};
+                               .norm_eps = 1e-6, .rope_theta = 1e4, .bos = -1, .pad = -1,
+                               .tied = true};
     model.config = config;
     cr_assert_eq(verl_lm_layout_init(&model.layout, &config), 0);
     model.parameters = calloc((size_t) model.layout.total, sizeof(float));
@@ -309,6 +310,101 @@ Test(lm_load, a_head_beside_the_decoder_is_loaded_by_name)
     scratch_remove(dir);
     s_done(&model);
     s_done(&again);
+}
+
+// Saves qwen2-tiny, which is tied, with a tensor beside its own.
+static void
+s_save_beside(const char *dir, const char *name, const float *data, int64_t rows, int64_t cols)
+{
+    char                error[512];
+    s_model_t           model = s_load(MODELS "qwen2-tiny");
+    verl_save_extra_t   extra = {name, data, rows, cols, cols == 1};
+    verl_save_options_t options = {VERL_SAVE_F32, NULL, &extra, 1};
+    cr_assert_eq(verl_lm_save(dir, &model.config, &model.layout, model.parameters, &options, error, sizeof error), 0,
+                 "%s", error);
+    s_done(&model);
+}
+
+Test(lm_load, a_head_that_is_the_tied_embedding_may_be_there)
+{
+    char      dir[PATH_MAX];
+    s_model_t model = s_load(MODELS "qwen2-tiny");
+    scratch_make(dir);
+    s_save_beside(dir, "lm_head.weight", model.parameters + model.layout.embedding, 128, 64);
+    s_model_t again = s_load(dir);
+    cr_assert(again.config.tied);
+    cr_assert_eq(s_distance(&model, &again), 0);
+    scratch_remove(dir);
+    s_done(&model);
+    s_done(&again);
+}
+
+// transformers computes with such a head, whatever the configuration says.
+Test(lm_load, a_head_that_differs_from_the_tied_embedding_is_refused)
+{
+    char      dir[PATH_MAX];
+    s_model_t model = s_load(MODELS "qwen2-tiny");
+    float    *head = model.parameters + model.layout.embedding;
+    scratch_make(dir);
+    head[128 * 64 - 1] += 1;
+    s_save_beside(dir, "lm_head.weight", head, 128, 64);
+    s_refused(dir, "tie_word_embeddings is true, and lm_head.weight differs from model.embed_tokens.weight: leave it "
+              "out, or set tie_word_embeddings to false");
+    s_save_beside(dir, "lm_head.weight", head, 64, 64);
+    s_refused(dir, "tensor lm_head.weight has 2 dimensions, 64 x 64: the configuration needs 128 x 64");
+    scratch_remove(dir);
+    s_done(&model);
+}
+
+Test(lm_load, a_tensor_of_the_decoder_that_is_not_known_is_refused)
+{
+    static const char *const names[] = {"model.norm.bias", "norm.bias", "lm_head.bias", "embed_tokens.bias"};
+    static const float       zeros[64];
+    char                     dir[PATH_MAX], says[96];
+    scratch_make(dir);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        snprintf(says, sizeof says, "the configuration does not know tensor %s", names[i]);
+        s_save_beside(dir, names[i], zeros, 64, 1);
+        s_refused(dir, says);
+    }
+    scratch_remove(dir);
+}
+
+Test(lm_load, a_tensor_with_and_without_its_prefix_is_refused)
+{
+    static const float zeros[64];
+    char               dir[PATH_MAX];
+    scratch_make(dir);
+    s_save_beside(dir, "norm.weight", zeros, 64, 1);
+    s_refused(dir, "tensors norm.weight and model.norm.weight are both there: one of them would be ignored");
+    scratch_remove(dir);
+}
+
+// Without output.weight the head is the embedding.
+Test(lm_load, a_tensor_of_gguf_that_is_not_known_is_refused)
+{
+    char     dir[PATH_MAX];
+    size_t   size;
+    uint8_t *bytes = scratch_read(MODELS "gguf/qwen3-tiny.gguf", &size);
+    uint8_t *at = memmem(bytes, size, "\0output.weight", 14);
+    cr_assert(at);
+    memcpy(at + 1, "output_x.bias", 13);
+    scratch_make(dir);
+    scratch_write(dir, "model.gguf", bytes, size);
+    s_refused(dir, "the configuration does not know tensor output_x.bias");
+    free(bytes);
+    scratch_remove(dir);
+}
+
+Test(lm_load, an_adapter_beside_a_model_is_refused)
+{
+    char dir[PATH_MAX];
+    scratch_make(dir);
+    scratch_copy(MODELS "llama-tiny", "config.json", dir);
+    scratch_copy(MODELS "llama-tiny", "model.safetensors", dir);
+    scratch_write(dir, "adapter_config.json", "{}", 2);
+    s_refused(dir, "adapter_config.json is there, and adapters are not supported");
+    scratch_remove(dir);
 }
 
 // A decoder that was saved without its head has no "model." before its names.
