@@ -43,6 +43,9 @@ int verl_inject_script(int count, char **words, const verl_inject_options_t *opt
 // inject_fragment.c. Texts are malloc'ed; NULL with a sentence.
 // "lr=5e-6" under "stage.update" as a line of TOML: stage.update.lr = 5e-6. The value is TOML, or a bare word: a string.
 char *verl_inject_line(const char *section, const char *assignment, verl_error_t *error);
+// What the run says of a fragment that was made of `words`, a line each: "PATH:2:14: TEXT" becomes "PATH WORD: TEXT" with
+// the second of them, and "PATH: TEXT" where there is none. Each line of `text`.
+char *verl_inject_unplaced(const char *text, const char *path, char *const *words, int words_count);
 // A whole file, "-": standard input; at most 1 MiB of UTF-8.
 char *verl_inject_read(const char *path, verl_error_t *error);
 
@@ -50,6 +53,8 @@ char *verl_inject_read(const char *path, verl_error_t *error);
 json_t     *verl_inject_names(const verl_inject_options_t *options);
 // Where the keys of a name are: "stage" or "actor"; NULL with a sentence: there is no such name.
 const char *verl_inject_section(const json_t *plan, const char *name, verl_error_t *error);
+// "x" of "stage.x" and of "actor.x", which mean the same here.
+const char *verl_inject_bare(const char *name);
 // The fragment that takes away a stage, or an actor with all its stages.
 char       *verl_inject_unset(const json_t *plan, const char *name);
 

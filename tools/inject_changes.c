@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/json.h"
 #include "tools/inject.h"
 
 typedef struct change {
     const char *path;                       // that mistakes are reported under
     const char *swap;                       // a name; NULL: nothing is swapped
     const char *fragment;
+    char *const *words;                     // of the command line, of which its lines were made; NULL: it is a file
+    int         words_count;
 } change_t;
 
 static json_t *
@@ -59,6 +62,17 @@ s_print(const json_t *answer)
     free(text);
 }
 
+// A mistake is told with the words that it was made of, which stand in no line of a file.
+static void
+s_name_words(const change_t *self, json_t *answer)
+{
+    const char *refusal = verl_client_refusal(answer);
+    char *text = refusal && self->words ? verl_inject_unplaced(refusal, self->path, self->words, self->words_count) : NULL;
+    if (text)
+        json_object_set_new(answer, "error", verl_json_text(text));
+    free(text);
+}
+
 static int
 s_make(const change_t *self, const verl_inject_options_t *options)
 {
@@ -70,7 +84,9 @@ s_make(const change_t *self, const verl_inject_options_t *options)
         json_decref(request);
         return INJECT_FAILED;
     }
-    int code = verl_inject_tell(client, options, verl_inject_ask(client, options, request), s_print);
+    json_t *answer = verl_inject_ask(client, options, request);
+    s_name_words(self, answer);
+    int code = verl_inject_tell(client, options, answer, s_print);
     verl_inject_close(&client);
     return code;
 }
@@ -148,10 +164,11 @@ verl_inject_swap(int count, char **words, const verl_inject_options_t *options)
     lines_t lines = { 0 };
     if (count < 2)
         return verl_inject_usage("swap names no actor");
-    change_t change = { .path = "swap", .swap = words[1] };
+    const char *name = verl_inject_bare(words[1]);
+    change_t change = { .path = "swap", .swap = name, .words = words + 2, .words_count = count - 2 };
     json_t *names = verl_inject_names(options);
-    const char *kind = names ? s_section(names, words[1]) : NULL;
-    snprintf(section, sizeof section, "%s.%.200s", kind ? kind : "", words[1]);
+    const char *kind = names ? s_section(names, name) : NULL;
+    snprintf(section, sizeof section, "%s.%.200s", kind ? kind : "", name);
     for (int i = 2; kind && i < count; i++)
         s_add_line(&lines, section, words[i]);
     json_decref(names);
@@ -163,13 +180,14 @@ verl_inject_remove(int count, char **words, const verl_inject_options_t *options
 {
     if (count != 2)
         return verl_inject_usage(count < 2 ? "remove names no stage or actor" : "remove takes one name at a time");
+    const char *name = verl_inject_bare(words[1]);
     json_t *names = verl_inject_names(options);
-    bool known = names && s_section(names, words[1]);
-    char *text = known ? verl_inject_unset(names, words[1]) : NULL;
+    bool known = names && s_section(names, name);
+    char *text = known ? verl_inject_unset(names, name) : NULL;
     json_decref(names);
     if (!known)
         return INJECT_FAILED;
-    change_t change = { .path = "remove", .fragment = text };
+    change_t change = { .path = "remove", .fragment = text, .words = words + 1, .words_count = 1 };
     int code = text ? s_make(&change, options) : verl_inject_failed("out of memory");
     free(text);
     return code;
@@ -186,11 +204,14 @@ s_is_whole(const char *assignment)
     return false;
 }
 
-// "lr=1e-5" of "update.lr=1e-5" goes to the section of `update`. False, told: there is no such name.
+// "lr=1e-5" of "update.lr=1e-5", or of "\"update\".lr=1e-5", goes to the section of `update`. False, told: there is no
+// such name.
 static bool
 s_add_short(lines_t *lines, const json_t *names, const char *assignment)
 {
-    char *name = strndup(assignment, strcspn(assignment, "."));
+    const char *quote = *assignment == '"' || *assignment == '\'' ? strchr(assignment + 1, *assignment) : NULL;
+    char *name = quote ? strndup(assignment + 1, (size_t) (quote - assignment - 1))
+                       : strndup(assignment, strcspn(assignment, "."));
     const char *section = name ? s_section(names, name) : NULL;
     if (section)
         s_add_line(lines, section, assignment);
@@ -220,7 +241,7 @@ verl_inject_set(int count, char **words, const verl_inject_options_t *options)
         else
             known = s_add_short(&lines, names, words[i]);
     json_decref(names);
-    change_t change = { .path = "set" };
+    change_t change = { .path = "set", .words = words + 1, .words_count = count - 1 };
     if (!known)
         lines.code = INJECT_FAILED;
     return s_make_lines(&lines, &change, options);

@@ -71,6 +71,32 @@ verl_inject_line(const char *section, const char *assignment, verl_error_t *erro
     return line;
 }
 
+char *
+verl_inject_unplaced(const char *text, const char *path, char *const *words, int words_count)
+{
+    char *told = NULL;
+    size_t size, length = strlen(path);
+    FILE *out = open_memstream(&told, &size);
+    for (const char *line = text; out && *line;) {
+        size_t rest = strcspn(line, "\n");
+        int row = 0, column = 0, used = 0;
+        if (strncmp(line, path, length) == 0)
+            sscanf(line + length, ":%d:%d: %n", &row, &column, &used);
+        if (used && row > 0 && row <= words_count)
+            fprintf(out, "%s %s: ", path, words[row - 1]);
+        else if (used)
+            fprintf(out, "%s: ", path);
+        size_t skip = used ? length + (size_t) used : 0;
+        skip = skip < rest ? skip : rest;
+        fprintf(out, "%.*s%s", (int) (rest - skip), line + skip, line[rest] ? "\n" : "");
+        line += rest + (line[rest] != 0);
+    }
+    if (out && fclose(out) == 0)
+        return told;
+    free(told);
+    return NULL;
+}
+
 // At most FRAGMENT_MOST + 1 bytes of it. NULL with errno.
 static char *
 s_read(int fd, size_t *ret_size)

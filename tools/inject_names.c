@@ -66,6 +66,12 @@ verl_inject_section(const json_t *plan, const char *name, verl_error_t *error)
     return NULL;
 }
 
+const char *
+verl_inject_bare(const char *name)
+{
+    return strncmp(name, "stage.", 6) == 0 || strncmp(name, "actor.", 6) == 0 ? name + 6 : name;
+}
+
 // An actor, or one that was made of it because a stage's weights may be stale: "policy", "policy.generate".
 static bool
 s_is_of(const char *actor, const char *name)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "tools/inject.h"
 #include "tools/script_impl.h"
 
 #define S_PLAN_MS 30000 // for what takes the run no time
@@ -25,6 +26,15 @@ s_request(const script_t *self, const script_change_t *change, const char *fragm
     return request;
 }
 
+// What the run says of a change: a mistake in what no script wrote has the script's place alone.
+static void
+s_explain(const script_change_t *change, const char *why, verl_error_t *error)
+{
+    char *text = change->text ? NULL : verl_inject_unplaced(why, change->place, NULL, 0);
+    verl_error_set(error, "%s", text ? text : why);
+    free(text);
+}
+
 // The first way that is right: 1; 0: it is, and nothing would change; -1: none is, and what is wrong with the first.
 static int
 s_choose(script_t *self, const script_change_t *change, const char **ret_fragment, verl_error_t *error)
@@ -38,7 +48,7 @@ s_choose(script_t *self, const script_change_t *change, const char **ret_fragmen
             json_decref(answer);
             return empty ? 0 : 1;
         }
-        verl_error_set(error, "%s", why.text); // the first one stays
+        s_explain(change, why.text, error); // the first one stays
         if (self->ended || self->interrupted)
             break;
     }
@@ -58,8 +68,10 @@ verl_script_apply(script_t *self, script_change_t *change, int64_t *ret_revision
     json_t *answer = verl_script_ask(self, s_request(self, change, fragment, false), false, &why);
     if (!answer && strncmp(why.text, "nothing would change", 20) == 0)
         return 0; // the run went back, and has made it again itself
-    if (!answer)
-        return verl_error_set(error, "%s", why.text);
+    if (!answer) {
+        s_explain(change, why.text, error);
+        return -1;
+    }
     *ret_revision = json_integer_value(json_object_get(answer, "revision"));
     *ret_first = json_integer_value(json_object_get(answer, "first"));
     json_decref(answer);

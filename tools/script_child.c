@@ -21,6 +21,7 @@
 #include "tools/client.h"
 #include "tools/script.h"
 
+#define S_PROGRAM    "verl-inject: "
 #define S_LAST_WORDS 800          // of a script's log, bytes
 #define S_PATIENCE   (2 * VERL_S) // for a script whose run is over
 #define S_ASK_MS     5000
@@ -36,7 +37,7 @@ struct verl_script_child {
     int status;       // of it, once it is gone
 };
 
-// The last line that it said; empty: none.
+// The last line that it said, without the name of its program; empty: none.
 static void
 s_last_line(const verl_script_child_t *self, char *text, size_t size)
 {
@@ -49,8 +50,8 @@ s_last_line(const verl_script_child_t *self, char *text, size_t size)
     while (got > 0 && end[got - 1] == '\n')
         got--;
     end[got > 0 ? got : 0] = '\0';
-    const char *line = strrchr(end, '\n');
-    snprintf(text, size, "%s", line ? line + 1 : end);
+    const char *newline = strrchr(end, '\n'), *line = newline ? newline + 1 : end;
+    snprintf(text, size, "%s", line + (strncmp(line, S_PROGRAM, strlen(S_PROGRAM)) == 0 ? strlen(S_PROGRAM) : 0));
 }
 
 static void

@@ -84,6 +84,7 @@ typedef struct script_change {
     int         ways;
     char       *fragments[SCRIPT_WAYS];
     const char *swap;                       // a name; NULL: none
+    bool        text;                       // the script wrote its only way as TOML, whose lines it knows
     int64_t     at;                         // -1: as soon as it can be
     char        place[128];                 // under which its mistakes are reported
     bool        asked;                      // the run was, so that it makes it whether or not its answer is heard

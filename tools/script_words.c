@@ -27,15 +27,16 @@ verl_script_place(lua_State *state, char *place, size_t size)
         }
 }
 
-// A sentence of the run's may have lines, one a mistake. What is wrong in a fragment has its place already, which begins
-// with the script's.
+// A sentence of the run's may have lines, one a mistake, and an error of Lua's is one line. What is wrong in a fragment
+// has its place already, which begins with the script's.
 int
 verl_script_raise(lua_State *state, const verl_error_t *error)
 {
     luaL_where(state, 1);
     size_t length = lua_rawlen(state, -1);  // "s.lua:1: "
     bool placed = length > 1 && strncmp(error->text, lua_tostring(state, -1), length - 1) == 0;
-    lua_pushfstring(state, "%s%s", placed ? "" : lua_tostring(state, -1), error->text);
+    const char *text = luaL_gsub(state, error->text, "\n", "; ");
+    lua_pushfstring(state, "%s%s", placed ? "" : lua_tostring(state, -2), text);
     return lua_error(state);
 }
 
@@ -173,7 +174,7 @@ s_make(lua_State *state, script_change_t *change)
 static int
 s_apply(lua_State *state)
 {
-    script_change_t change = { .ways = 1 };
+    script_change_t change = { .ways = 1, .text = lua_type(state, 2) == LUA_TSTRING };
     change.fragments[0] = verl_script_fragment(state, 2);
     return s_make(state, &change);
 }
@@ -205,7 +206,7 @@ s_name(lua_State *state, const char *word)
     const char *name = luaL_checkstring(state, 2);
     if (!*name || strlen(name) > 200 || strpbrk(name, "\"\\\n\r\t"))
         luaL_error(state, "run:%s is given no name of a stage or an actor", word);
-    return name;
+    return verl_inject_bare(name);
 }
 
 // The fragment { section = { name = the table at `index` } }

@@ -47,6 +47,36 @@ Test(inject, a_short_name_means_a_stage_or_an_actor)
     run_done(&run);
 }
 
+// As pause and resume have it, and as TOML writes a key.
+Test(inject, a_name_may_say_whether_it_is_a_stages_or_an_actors)
+{
+    run_t run;
+    s_begin_run(&run, SLOW);
+    said_t said = s_inject(&run, "swap stage.mid bytes=5");
+    DOES(said, "replaced mid");
+    said = s_inject(&run, "set '\"mid\".bytes=6'");
+    DOES(said, "mid");
+    said = s_inject(&run, "remove stage.rec");
+    DOES(said, "removed rec");
+    s_interrupt(&run);
+    run_done(&run);
+}
+
+// No file has the line and the column that the run knows of it.
+Test(inject, a_mistake_of_the_command_line_is_told_with_its_words)
+{
+    run_t run;
+    s_begin_run(&run, SLOW);
+    said_t said = s_inject(&run, "set src.bytes=5 mid.busy_ms=abc");
+    REFUSES(said, 1, "verl-inject: set mid.busy_ms=abc: `busy_ms` is a string");
+    said = s_inject(&run, "swap mid bytes=5 busy_ms=abc");
+    REFUSES(said, 1, "verl-inject: swap busy_ms=abc: `busy_ms` is a string");
+    said = s_inject(&run, "--json set mid.busy_ms=abc");
+    REFUSES(said, 1, "\"set mid.busy_ms=abc: `busy_ms` is a string");
+    s_interrupt(&run);
+    run_done(&run);
+}
+
 Test(inject, swap_replaces_one_actor_and_leaves_the_others)
 {
     run_t run;

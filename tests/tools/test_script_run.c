@@ -183,9 +183,23 @@ Test(script_run, a_mistake_in_a_change_names_its_line_and_touches_nothing)
                            "  run:log(ok, why)\n"
                            "  run:apply" S_GAIN("1") "\n  error('at last')\nend)"),
           "1111111111111111111111111111111111111111");
-    s_logged(&run, ": false script.lua:2:1:14: ");      // once: the fragment's place has the script's in it
+    s_logged(&run, ": false script.lua:2: there is no ");   // once, and of no line that nobody wrote
     s_logged(&run, "did you mean `options`?");
     s_logged(&run, "script.lua:5: at last");
+    run_done(&run);
+}
+
+// Each with the script's place, and one from the next; the program that ran it is no part of them.
+Test(script_run, two_mistakes_in_a_change_are_two_sentences)
+{
+    run_t run;
+    s_own(&run,
+          S_ACTOR S_SCRIPT("at_step(3, function(run)\n"
+                           "  run:apply{ stage = { middle = { optoins = 3 }, slow = { busy_ms = 'x' } } }\nend)"),
+          "1111111111111111111111111111111111111111");
+    s_logged(&run, "script.lua:2: ");
+    s_logged(&run, "; script.lua:2: ");
+    cr_assert(run_said(&run, "the script of the run failed: script.lua:2: "), "%s", run.said);
     run_done(&run);
 }
 
