@@ -2,6 +2,7 @@
 #include "actors/text/jinja_impl.h"
 #include "actors/text/utf8.h"
 #include <string.h>
+#include <utf8proc.h>
 
 enum { LONGEST_RANGE = 100000 };
 
@@ -193,35 +194,36 @@ s_strip(verl_jinja_string_t string, const verl_jinja_string_t *set, bool left, b
     return verl_jinja_string(string.data + start, end - start);
 }
 
-static int
-s_split(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string_t string,
-        const verl_jinja_value_t *separator, int64_t most, verl_jinja_value_t *ret)
+// Where the characters that are white space, or those that are not, end.
+static size_t
+s_skip(verl_jinja_string_t string, size_t at, bool space)
 {
-    bool spaces = separator->kind != VERL_JINJA_STRING;
-    if (!spaces && separator->string.length == 0)
-        return verl_jinja_run_fail(self, node, "the separator of split is empty");
+    while (at < string.length) {
+        uint32_t code = 0;
+        size_t skip, step = verl_utf8_next((const uint8_t *) string.data + at, string.length - at, &code, &skip);
+        if ((step && s_space(code)) != space)
+            break;
+        at += step ? step : skip;
+    }
+    return at;
+}
+
+// Cuts at white space, or at a separator, at most so many times.
+static int
+s_split(verl_jinja_run_t *self, verl_jinja_string_t string, const verl_jinja_string_t *separator, size_t most,
+        verl_jinja_value_t *ret)
+{
     *ret = verl_jinja_run_list(self, string.length + 1);
     if (!ret->items)
         return -1;
-    size_t count = 0, from = 0;
-    while (true) {
-        while (spaces && from < string.length && s_space((uint8_t) string.data[from]))
-            from++;
-        if (spaces && from == string.length)
-            break;
-        size_t at = from, width = spaces ? 1 : separator->string.length;
-        if (most >= 0 && (int64_t) count >= most)
-            at = SIZE_MAX;
-        else if (!spaces)
-            at = s_find(string, separator->string, from);
-        else
-            while (at < string.length && !s_space((uint8_t) string.data[at]))
-                at++;
-        bool last = at >= string.length;
-        ret->items[count++] = verl_jinja_string(string.data + from, (last ? string.length : at) - from);
-        if (last)
-            break;
-        from = at + width;
+    size_t count = 0, from = separator ? 0 : s_skip(string, 0, true), end;
+    bool more = separator || from < string.length;
+    while (more) {
+        end = count >= most ? SIZE_MAX : separator ? s_find(string, *separator, from) : s_skip(string, from, false);
+        end = end < string.length ? end : string.length;
+        ret->items[count++] = verl_jinja_string(string.data + from, end - from);
+        from = separator ? end + separator->length : s_skip(string, end, true);
+        more = end < string.length && (separator || from < string.length);
     }
     ret->count = count;
     return 0;
@@ -229,12 +231,12 @@ s_split(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string
 
 static int
 s_replace(verl_jinja_run_t *self, verl_jinja_string_t string, verl_jinja_string_t what, verl_jinja_string_t with,
-          verl_jinja_value_t *ret)
+          size_t most, verl_jinja_value_t *ret)
 {
     verl_text_t text = { 0 };
-    size_t from = 0;
+    size_t from = 0, count = 0;
     int rc = 0;
-    for (size_t at; what.length && (at = s_find(string, what, from)) != SIZE_MAX; from = at + what.length)
+    for (size_t at; count < most && (at = s_find(string, what, from)) != SIZE_MAX; from = at + what.length, count++)
         rc = rc || verl_text_add(&text, string.data + from, at - from) || verl_text_add(&text, with.data, with.length);
     rc = rc || verl_text_add(&text, string.data + from, string.length - from);
     verl_jinja_string_t copy = verl_jinja_run_copy(self, text.data, text.length);
@@ -243,10 +245,31 @@ s_replace(verl_jinja_run_t *self, verl_jinja_string_t string, verl_jinja_string_
     return rc ? verl_jinja_run_no_memory(self) : self->failed ? -1 : 0;
 }
 
+// Whether a string has letters beyond ASCII that have a case.
+static bool
+s_has_case(verl_jinja_string_t string)
+{
+    for (size_t at = 0, skip; at < string.length;) {
+        uint32_t code = 0;
+        size_t step = verl_utf8_next((const uint8_t *) string.data + at, string.length - at, &code, &skip);
+        utf8proc_int32_t letter = (utf8proc_int32_t) code;
+        utf8proc_category_t category = utf8proc_category(letter);
+        if (step > 1 && (category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
+                         category == UTF8PROC_CATEGORY_LT || utf8proc_toupper(letter) != letter ||
+                         utf8proc_tolower(letter) != letter))
+            return true;
+        at += step ? step : skip;
+    }
+    return false;
+}
+
 // Case of ASCII letters; first_only: the first letter up, the rest down.
 static int
-s_case(verl_jinja_run_t *self, verl_jinja_string_t string, bool upper, bool first_only, verl_jinja_value_t *ret)
+s_case(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string_t string, bool upper, bool first_only,
+       verl_jinja_value_t *ret)
 {
+    if (s_has_case(string))
+        return verl_jinja_run_fail(self, node, "upper and lower case are supported for ASCII letters only");
     verl_jinja_string_t copy = verl_jinja_run_copy(self, string.data, string.length);
     char *data = (char *) (uintptr_t) copy.data;
     for (size_t i = 0; data && i < copy.length; i++) {
@@ -330,37 +353,124 @@ s_unsupported(verl_jinja_run_t *self, const verl_jinja_node_t *node, const char 
                          (int) (name.length < 60 ? name.length : 60), name.data, verl_jinja_kind_name(value));
 }
 
-static int
-s_string_filter(verl_jinja_run_t *self, const verl_jinja_node_t *node, const verl_jinja_value_t *value,
-                verl_jinja_value_t *ret)
+// What filters, methods and functions can be given. NULL: there is none of this name.
+static const char *
+s_parameters(verl_jinja_string_t name)
 {
-    verl_jinja_string_t name = node->text;
-    verl_jinja_value_t first, second;
-    if (verl_jinja_string_is(name, "trim")) {
-        int rc = verl_jinja_run_argument(self, node->b, 0, "chars", &first);
-        *ret = s_strip(value->string, rc == 0 && first.kind == VERL_JINJA_STRING ? &first.string : NULL, true, true);
-        return rc < 0 ? -1 : 0;
+    static const char *const known[][2] = {
+        { "length", "" }, { "count", "" }, { "tojson", "" }, { "string", "" }, { "safe", "" }, { "first", "" },
+        { "last", "" }, { "list", "" }, { "reverse", "" }, { "items", "" }, { "keys", "" }, { "values", "" },
+        { "upper", "" }, { "lower", "" }, { "capitalize", "" }, { "default", "default_value,boolean" },
+        { "d", "default_value,boolean" }, { "trim", "chars" }, { "replace", "old,new,count" }, { "join", "d" },
+        { "strip", "_" }, { "lstrip", "_" }, { "rstrip", "_" }, { "split", "sep,maxsplit" }, { "startswith", "_" },
+        { "endswith", "_" }, { "get", "_,_" }, { "range", "_,_,_" }, { "raise_exception", "message" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (verl_jinja_string_is(name, known[i][0]))
+            return known[i][1];
+    return NULL;
+}
+
+// The place of an argument among the parameters, by its name, or by the number of those before it that have none.
+static int
+s_place(const char *parameters, verl_jinja_string_t name, int before)
+{
+    int place = 0;
+    while (*parameters) {
+        size_t length = strcspn(parameters, ",");
+        bool same = length == name.length && memcmp(parameters, name.data, length) == 0 && *parameters != '_';
+        if (name.length ? same : place == before)
+            return place;
+        parameters += length + (parameters[length] == ',');
+        place++;
     }
+    return -1;
+}
+
+int
+verl_jinja_run_arguments(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string_t what,
+                         const char *parameters, verl_jinja_arguments_t *ret)
+{
+    int before = 0;
+    *ret = (verl_jinja_arguments_t) { 0 };
+    for (const verl_jinja_node_t *argument = node->b; argument; argument = argument->next) {
+        int place = s_place(parameters, argument->text, before);
+        if (place < 0 || ret->given[place])
+            return verl_jinja_run_fail(self, node, "'%.*s' with %s%.*s%s is not supported",
+                                       (int) (what.length < 60 ? what.length : 60), what.data,
+                                       argument->text.length ? "the argument '" : "so many arguments",
+                                       (int) (argument->text.length < 60 ? argument->text.length : 60),
+                                       argument->text.length ? argument->text.data : "",
+                                       argument->text.length ? "'" : "");
+        before += argument->text.length == 0;
+        ret->given[place] = true;
+        if (verl_jinja_run_value(self, argument->a, &ret->value[place]))
+            return -1;
+    }
+    return 0;
+}
+
+// How many times at most: an argument that may be left out, be none, or be below 0, for all.
+static int
+s_most(verl_jinja_run_t *self, const verl_jinja_node_t *node, const verl_jinja_value_t *value, size_t *ret_most)
+{
+    *ret_most = value->kind == VERL_JINJA_INT && value->integer >= 0 ? (size_t) value->integer : SIZE_MAX;
+    return value->kind == VERL_JINJA_INT || value->kind == VERL_JINJA_NONE || value->kind == VERL_JINJA_UNDEFINED
+               ? 0 : verl_jinja_run_fail(self, node, "a count must be an integer, not %s", verl_jinja_kind_name(value));
+}
+
+// A string that may be left out or be none, and then is NULL.
+static int
+s_optional(verl_jinja_run_t *self, const verl_jinja_node_t *node, const verl_jinja_value_t *value,
+           const verl_jinja_string_t **ret)
+{
+    *ret = value->kind == VERL_JINJA_STRING ? &value->string : NULL;
+    return *ret || value->kind == VERL_JINJA_NONE || value->kind == VERL_JINJA_UNDEFINED
+               ? 0 : verl_jinja_run_fail(self, node, "%s stands where a string should", verl_jinja_kind_name(value));
+}
+
+// What is the same for the filter and the method; 1 for other names.
+static int
+s_on_string(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string_t name, verl_jinja_string_t string,
+            const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
+{
+    size_t most;
     if (verl_jinja_string_is(name, "upper") || verl_jinja_string_is(name, "lower") ||
         verl_jinja_string_is(name, "capitalize"))
-        return s_case(self, value->string, name.data[0] == 'u', name.data[0] == 'c', ret);
-    if (verl_jinja_string_is(name, "replace") && !verl_jinja_run_argument(self, node->b, 0, "old", &first)
-        && !verl_jinja_run_argument(self, node->b, 1, "new", &second) && first.kind == VERL_JINJA_STRING
-        && second.kind == VERL_JINJA_STRING)
-        return s_replace(self, value->string, first.string, second.string, ret);
-    return s_unsupported(self, node, "filter", name, value);
+        return s_case(self, node, string, name.data[0] == 'u', name.data[0] == 'c', ret);
+    if (!verl_jinja_string_is(name, "replace"))
+        return 1;
+    const verl_jinja_value_t *old = &given->value[0], *new = &given->value[1];
+    if (old->kind != VERL_JINJA_STRING || new->kind != VERL_JINJA_STRING || old->string.length == 0)
+        return verl_jinja_run_fail(self, node, "replace needs two strings, the first of them not empty");
+    return s_most(self, node, &given->value[2], &most) ? -1
+                                                       : s_replace(self, string, old->string, new->string, most, ret);
+}
+
+static int
+s_string_filter(verl_jinja_run_t *self, const verl_jinja_node_t *node, const verl_jinja_value_t *value,
+                const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
+{
+    const verl_jinja_string_t *set;
+    if (!verl_jinja_string_is(node->text, "trim")) {
+        int rc = s_on_string(self, node, node->text, value->string, given, ret);
+        return rc > 0 ? s_unsupported(self, node, "filter", node->text, value) : rc;
+    }
+    if (s_optional(self, node, &given->value[0], &set))
+        return -1;
+    *ret = s_strip(value->string, set, true, true);
+    return 0;
 }
 
 static int
 s_list_filter(verl_jinja_run_t *self, const verl_jinja_node_t *node, const verl_jinja_value_t *value,
-              verl_jinja_value_t *ret)
+              const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
 {
     verl_jinja_string_t name = node->text;
-    verl_jinja_value_t separator;
-    if (verl_jinja_string_is(name, "join")) {
-        int rc = verl_jinja_run_argument(self, node->b, 0, "d", &separator);
-        return rc < 0 ? -1 : s_join(self, value, rc == 0 ? separator.string : (verl_jinja_string_t) { "", 0 }, ret);
-    }
+    const verl_jinja_string_t *separator;
+    if (verl_jinja_string_is(name, "join"))
+        return s_optional(self, node, &given->value[0], &separator)
+                   ? -1 : s_join(self, value, separator ? *separator : (verl_jinja_string_t) { "", 0 }, ret);
     if (verl_jinja_string_is(name, "first") || verl_jinja_string_is(name, "last")) {
         *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_UNDEFINED, .string = name };
         if (value->count)
@@ -384,34 +494,30 @@ verl_jinja_run_filter(verl_jinja_run_t *self, const verl_jinja_node_t *node, con
                       verl_jinja_value_t *ret)
 {
     verl_jinja_string_t name = node->text;
+    verl_jinja_arguments_t given;
+    const char *parameters = s_parameters(name);
+    if (!parameters)
+        return s_unsupported(self, node, "filter", name, value);
+    if (verl_jinja_run_arguments(self, node, name, parameters, &given))
+        return -1;
     if (verl_jinja_string_is(name, "length") || verl_jinja_string_is(name, "count"))
         return s_length(self, node, value, ret);
-    if (verl_jinja_string_is(name, "tojson")) {
-        if (node->b)
-            return verl_jinja_run_fail(self, node, "tojson with arguments is not supported");
-        return s_written(self, value, true, ret);
-    }
-    if (verl_jinja_string_is(name, "string"))
-        return s_written(self, value, false, ret);
-    if (verl_jinja_string_is(name, "safe")) {
-        *ret = *value;
-        return 0;
-    }
+    if (verl_jinja_string_is(name, "tojson") || verl_jinja_string_is(name, "string"))
+        return s_written(self, value, name.data[0] == 't', ret);
     if (verl_jinja_string_is(name, "default") || verl_jinja_string_is(name, "d")) {
-        verl_jinja_value_t boolean;
-        int rc = verl_jinja_run_argument(self, node->b, 1, "boolean", &boolean);
         bool otherwise =
-            value->kind == VERL_JINJA_UNDEFINED || (rc == 0 && verl_jinja_true(&boolean) && !verl_jinja_true(value));
-        *ret = *value;
-        if (rc >= 0 && otherwise && verl_jinja_run_argument(self, node->b, 0, "default_value", ret) == 1)
-            *ret = verl_jinja_string("", 0);
-        return self->failed ? -1 : 0;
+            value->kind == VERL_JINJA_UNDEFINED || (verl_jinja_true(&given.value[1]) && !verl_jinja_true(value));
+        *ret = !otherwise ? *value : given.given[0] ? given.value[0] : verl_jinja_string("", 0);
+        return 0;
     }
     if (verl_jinja_string_is(name, "items") && value->kind == VERL_JINJA_DICT)
         return s_members(self, value->dict, true, true, ret);
+    *ret = *value;
+    if (verl_jinja_string_is(name, "safe"))
+        return 0;
     if (value->kind == VERL_JINJA_STRING)
-        return s_string_filter(self, node, value, ret);
-    return value->kind == VERL_JINJA_LIST ? s_list_filter(self, node, value, ret)
+        return s_string_filter(self, node, value, &given, ret);
+    return value->kind == VERL_JINJA_LIST ? s_list_filter(self, node, value, &given, ret)
                                           : s_unsupported(self, node, "filter", name, value);
 }
 
@@ -432,40 +538,38 @@ verl_jinja_run_test(verl_jinja_run_t *self, const verl_jinja_node_t *node, const
         { "odd", kind == VERL_JINJA_INT && value->integer % 2 != 0 },
         { "even", kind == VERL_JINJA_INT && value->integer % 2 == 0 },
     };
+    verl_jinja_arguments_t given;
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
         if (verl_jinja_string_is(name, tests[i].name)) {
             *ret = tests[i].holds;
-            return 0;
+            return verl_jinja_run_arguments(self, node, name, "", &given);
         }
-    verl_jinja_value_t argument, result;
+    verl_jinja_value_t result;
     bool equal =
         verl_jinja_string_is(name, "==") || verl_jinja_string_is(name, "eq") || verl_jinja_string_is(name, "equalto");
     if (!equal && !verl_jinja_string_is(name, "in"))
         return s_unsupported(self, node, "test", name, value);
-    if (verl_jinja_run_argument(self, node->b, 0, NULL, &argument))
-        return verl_jinja_run_fail(self, node, "a test needs an argument");
-    if (!equal && s_contains(self, node, value, &argument, &result))
+    if (verl_jinja_run_arguments(self, node, name, "_", &given))
         return -1;
-    *ret = equal ? verl_jinja_equal(value, &argument, 0) : result.integer != 0;
+    if (!given.given[0])
+        return verl_jinja_run_fail(self, node, "a test needs an argument");
+    if (!equal && s_contains(self, node, value, &given.value[0], &result))
+        return -1;
+    *ret = equal ? verl_jinja_equal(value, &given.value[0], 0) : result.integer != 0;
     return 0;
 }
 
 static int
 s_dict_method(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jinja_string_t name,
-              const verl_jinja_dict_t *dict, verl_jinja_value_t *ret)
+              const verl_jinja_dict_t *dict, const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
 {
-    verl_jinja_value_t key;
     if (!verl_jinja_string_is(name, "get"))
         return s_members(self, dict, name.data[0] != 'v', name.data[0] != 'k', ret);
-    if (verl_jinja_run_argument(self, call->b, 0, "key", &key) || key.kind != VERL_JINJA_STRING)
+    if (given->value[0].kind != VERL_JINJA_STRING)
         return verl_jinja_run_fail(self, call, "get needs a string");
-    const verl_jinja_value_t *found = verl_jinja_dict_get(dict, key.string);
-    int rc = 0;
-    if (found)
-        *ret = *found;
-    else if ((rc = verl_jinja_run_argument(self, call->b, 1, "default", ret)) == 1)
-        *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_NONE };
-    return rc < 0 ? -1 : 0;
+    const verl_jinja_value_t *found = verl_jinja_dict_get(dict, given->value[0].string);
+    *ret = found ? *found : given->given[1] ? given->value[1] : (verl_jinja_value_t) { .kind = VERL_JINJA_NONE };
+    return 0;
 }
 
 static bool
@@ -476,34 +580,42 @@ s_affix(verl_jinja_string_t string, verl_jinja_string_t affix, bool end)
 }
 
 static int
-s_string_method(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jinja_string_t name,
-                verl_jinja_string_t string, verl_jinja_value_t *ret)
+s_split_method(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jinja_string_t string,
+               const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
 {
-    verl_jinja_value_t first, second;
-    int one = verl_jinja_run_argument(self, call->b, 0, NULL, &first),
-        two = one < 0 ? -1 : verl_jinja_run_argument(self, call->b, 1, "maxsplit", &second);
-    bool given = one == 0 && first.kind == VERL_JINJA_STRING;
-    if (one < 0 || two < 0)
+    const verl_jinja_string_t *separator;
+    size_t most;
+    if (s_optional(self, call, &given->value[0], &separator) || s_most(self, call, &given->value[1], &most))
         return -1;
+    if (separator && separator->length == 0)
+        return verl_jinja_run_fail(self, call, "the separator of split is empty");
+    return s_split(self, string, separator, most, ret);
+}
+
+static int
+s_string_method(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jinja_string_t name,
+                verl_jinja_string_t string, const verl_jinja_arguments_t *given, verl_jinja_value_t *ret)
+{
+    const verl_jinja_value_t *first = &given->value[0];
+    const verl_jinja_string_t *set;
     if (verl_jinja_string_is(name, "strip") || verl_jinja_string_is(name, "lstrip") ||
-        verl_jinja_string_is(name, "rstrip"))
-        *ret = s_strip(string, given ? &first.string : NULL, name.data[0] != 'r', name.data[0] != 'l');
-    else if (verl_jinja_string_is(name, "split"))
-        return s_split(self, call, string, &first, two == 0 && second.kind == VERL_JINJA_INT ? second.integer : -1,
-                       ret);
-    else if (verl_jinja_string_is(name, "upper") || verl_jinja_string_is(name, "lower") ||
-             verl_jinja_string_is(name, "capitalize"))
-        return s_case(self, string, name.data[0] == 'u', name.data[0] == 'c', ret);
-    else if (verl_jinja_string_is(name, "join") && one == 0 && first.kind == VERL_JINJA_LIST)
-        return s_join(self, &first, string, ret);
-    else if (!given)
-        return s_unsupported(self, call, "method", name, &first);
-    else if (verl_jinja_string_is(name, "startswith") || verl_jinja_string_is(name, "endswith"))
-        *ret = s_bool(s_affix(string, first.string, name.data[0] == 'e'));
-    else if (verl_jinja_string_is(name, "replace") && two == 0 && second.kind == VERL_JINJA_STRING)
-        return s_replace(self, string, first.string, second.string, ret);
-    else
-        return s_unsupported(self, call, "method", name, &first);
+        verl_jinja_string_is(name, "rstrip")) {
+        if (s_optional(self, call, first, &set))
+            return -1;
+        *ret = s_strip(string, set, name.data[0] != 'r', name.data[0] != 'l');
+        return 0;
+    }
+    if (verl_jinja_string_is(name, "split"))
+        return s_split_method(self, call, string, given, ret);
+    if (verl_jinja_string_is(name, "join") && first->kind == VERL_JINJA_LIST)
+        return s_join(self, first, string, ret);
+    int rc = s_on_string(self, call, name, string, given, ret);
+    if (rc <= 0)
+        return rc;
+    if (first->kind != VERL_JINJA_STRING ||
+        !(verl_jinja_string_is(name, "startswith") || verl_jinja_string_is(name, "endswith")))
+        return s_unsupported(self, call, "method", name, first);
+    *ret = s_bool(s_affix(string, first->string, name.data[0] == 'e'));
     return 0;
 }
 
@@ -528,25 +640,18 @@ s_make_namespace(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jin
 }
 
 static int
-s_make_range(verl_jinja_run_t *self, const verl_jinja_node_t *call, verl_jinja_value_t *ret)
+s_make_range(verl_jinja_run_t *self, const verl_jinja_node_t *call, const verl_jinja_arguments_t *given,
+             verl_jinja_value_t *ret)
 {
-    verl_jinja_value_t part[3];
-    int64_t from = 0, to, step = 1;
-    int have = 0;
-    for (; have < 3; have++) {
-        int rc = verl_jinja_run_argument(self, call->b, (size_t) have, NULL, &part[have]);
-        if (rc < 0)
-            return -1;
-        if (rc == 1)
-            break;
-        if (part[have].kind != VERL_JINJA_INT)
+    const verl_jinja_value_t *part = given->value;
+    for (int i = 0; i < 3; i++)
+        if ((i == 0 || given->given[i]) && part[i].kind != VERL_JINJA_INT)
             return verl_jinja_run_fail(self, call, "range needs integers");
-    }
-    to = have ? part[have > 1].integer : 0;
-    from = have > 1 ? part[0].integer : 0;
-    step = have > 2 ? part[2].integer : 1;
-    int64_t span = step > 0 ? to - from : from - to;
-    int64_t count = step == 0 || span <= 0 ? 0 : (span - 1) / (step > 0 ? step : -step) + 1;
+    int64_t from = given->given[1] ? part[0].integer : 0, to = part[given->given[1]].integer;
+    int64_t step = given->given[2] ? part[2].integer : 1, span = step > 0 ? to - from : from - to;
+    if (step == 0)
+        return verl_jinja_run_fail(self, call, "a range needs a step other than 0");
+    int64_t count = span <= 0 ? 0 : (span - 1) / (step > 0 ? step : -step) + 1;
     if (count > LONGEST_RANGE)
         return verl_jinja_run_fail(self, call, "a range of more than %d numbers", LONGEST_RANGE);
     *ret = verl_jinja_run_list(self, (size_t) count);
@@ -559,20 +664,24 @@ int
 verl_jinja_run_method(verl_jinja_run_t *self, const verl_jinja_node_t *call, const verl_jinja_value_t *method,
                       verl_jinja_value_t *ret)
 {
-    verl_jinja_value_t message;
-    if (method->items && method->items->kind == VERL_JINJA_DICT)
-        return s_dict_method(self, call, method->string, method->items->dict, ret);
-    if (method->items)
-        return s_string_method(self, call, method->string, method->items->string, ret);
-    if (verl_jinja_string_is(method->string, "range"))
-        return s_make_range(self, call, ret);
-    if (!verl_jinja_string_is(method->string, "raise_exception"))
+    verl_jinja_string_t name = method->string;
+    verl_jinja_arguments_t given;
+    if (!method->items && (verl_jinja_string_is(name, "namespace") || verl_jinja_string_is(name, "dict")))
         return s_make_namespace(self, call, ret);
-    int rc = verl_jinja_run_argument(self, call->b, 0, "message", &message);
-    if (rc < 0)
+    const char *parameters = s_parameters(name);
+    if (!parameters)
+        return s_unsupported(self, call, "method", name, method->items);
+    if (verl_jinja_run_arguments(self, call, name, parameters, &given))
         return -1;
-    bool text = rc == 0 && message.kind == VERL_JINJA_STRING;
+    if (method->items)
+        return method->items->kind == VERL_JINJA_DICT
+                   ? s_dict_method(self, call, name, method->items->dict, &given, ret)
+                   : s_string_method(self, call, name, method->items->string, &given, ret);
+    if (verl_jinja_string_is(name, "range"))
+        return s_make_range(self, call, &given, ret);
+    const verl_jinja_value_t *message = &given.value[0];
+    bool text = message->kind == VERL_JINJA_STRING;
     return verl_jinja_run_fail(self, call, "the chat template refuses the messages: %.*s",
-                         text ? (int) (message.string.length < 400 ? message.string.length : 400) : 9,
-                         text ? message.string.data : "no reason");
+                               text ? (int) (message->string.length < 400 ? message->string.length : 400) : 9,
+                               text ? message->string.data : "no reason");
 }

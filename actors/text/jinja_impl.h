@@ -80,6 +80,14 @@ struct verl_jinja {
 int verl_jinja_lex(verl_jinja_arena_t *arena, const char *text, size_t length, const char *where,
                    verl_jinja_lexeme_t **ret_lexemes, char *error, size_t error_size);
 
+// Which names are seen.
+typedef struct {
+    size_t variables;                       // all of them
+    size_t start;                           // those from here on belong to the innermost scope
+    size_t top, base;                       // those between are of a macro's caller, and the macro does not see them
+    int    nested;                          // scopes around the innermost
+} verl_jinja_scope_t;
+
 // One run.
 typedef struct {
     verl_jinja_arena_t arena;
@@ -89,7 +97,8 @@ typedef struct {
         verl_jinja_string_t name;
         verl_jinja_value_t  value;
     } * variable;
-    size_t  variables, variable_capacity, scope; // names from `scope` on belong to the innermost one
+    size_t             variable_capacity;
+    verl_jinja_scope_t scope;
     int     depth;
     int64_t steps; // left
     enum { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE } flow;
@@ -131,7 +140,15 @@ verl_jinja_string_t verl_jinja_run_copy(verl_jinja_run_t *self, const char *data
 // A list of `count` undefined values; items is NULL without memory.
 verl_jinja_value_t verl_jinja_run_list(verl_jinja_run_t *self, size_t count);
 
-// The argument number `index` of a call or filter, or that of a name; evaluates it into *ret. 1: there is none.
-int verl_jinja_run_argument(verl_jinja_run_t *self, const verl_jinja_node_t *arguments, size_t index, const char *name,
-                            verl_jinja_value_t *ret);
+// Arguments, each in the place of its parameter.
+enum { VERL_JINJA_PARAMETERS = 3 };
+typedef struct {
+    verl_jinja_value_t value[VERL_JINJA_PARAMETERS]; // undefined where it is not given
+    bool               given[VERL_JINJA_PARAMETERS];
+} verl_jinja_arguments_t;
+
+// Evaluates the arguments of `what`, which has these parameters: names with commas between, "_" where it can only be
+// given by its place. An argument without a parameter is an error.
+int verl_jinja_run_arguments(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_string_t what,
+                             const char *parameters, verl_jinja_arguments_t *ret);
 #endif

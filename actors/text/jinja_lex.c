@@ -99,29 +99,47 @@ s_trim_after(s_lexer_t *self, size_t end, char mark, bool block)
     s_advance(self, end);
 }
 
+// The number that digits of a base write; at most `most` of them. How many there were.
+static size_t
+s_digits(const char *from, size_t left, size_t most, int base, unsigned *ret_code)
+{
+    static const char digits[] = "0123456789abcdef";
+    size_t count = 0;
+    for (*ret_code = 0; count < most && count < left; count++) {
+        char digit = from[count] >= 'A' && from[count] <= 'F' ? (char) (from[count] + 32) : from[count];
+        const char *found = digit ? memchr(digits, digit, (size_t) base) : NULL;
+        if (!found)
+            break;
+        *ret_code = *ret_code * (unsigned) base + (unsigned) (found - digits);
+    }
+    return count;
+}
+
+// What stands behind a backslash, as in Python; *ret_used: how much of it there is, 0 for what is no escape there or
+// not supported. How many bytes it is.
 static size_t
 s_escape(const char *from, size_t left, uint8_t *out, size_t *ret_used)
 {
-    static const char codes[] = "ntr\\'\"abfv0", bytes[] = "\n\t\r\\'\"\a\b\f\v\0";
-    const char *found = strchr(codes, from[0]);
-    size_t digits = from[0] == 'x' ? 2 : from[0] == 'u' ? 4 : 0;
+    static const char codes[] = "ntr\\'\"abfv", bytes[] = "\n\t\r\\'\"\a\b\f\v";
+    const char *found = left && from[0] ? strchr(codes, from[0]) : NULL;
+    char kind = left ? from[0] : 0;
+    size_t wanted = kind == 'x' ? 2 : kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
     unsigned code = 0;
-    *ret_used = 1;
-    if (from[0] && found) {
+    *ret_used = kind == 'N' || kind < 0 || !kind ? 0 : 1;
+    if (kind == '\n')
+        return 0;
+    if (found) {
         out[0] = (uint8_t) bytes[found - codes];
         return 1;
     }
-    char hex[5] = "";
-    if (digits && left > digits) {
-        memcpy(hex, from + 1, digits);
-        if (strspn(hex, "0123456789abcdefABCDEF") == digits && sscanf(hex, "%x", &code) == 1
-            && (code < 0xD800 || code > 0xDFFF)) {
-            *ret_used = 1 + digits;
-            return verl_utf8_write(code, out);
-        }
+    size_t octal = s_digits(from, left, 3, 8, &code);
+    if (octal || wanted) {
+        bool whole = octal || s_digits(from + 1, left - 1, wanted, 16, &code) == wanted;
+        *ret_used = !whole || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF) ? 0 : octal ? octal : 1 + wanted;
+        return *ret_used ? verl_utf8_write(code, out) : 0;
     }
-    out[0] = '\\';                          // unknown escapes stand for themselves, as in Python
-    out[1] = (uint8_t) from[0];
+    out[0] = '\\';                          // unknown escapes stand for themselves
+    out[1] = (uint8_t) kind;
     return 2;
 }
 
@@ -144,7 +162,9 @@ s_string(s_lexer_t *self)
             continue;
         }
         length += s_escape(self->text + at + 1, end - at - 1, value + length, &used);
-        used++;
+        if (!used++)
+            return S_FAIL(self, "%s: line %d: a string has the escape \\%.*s, which is not supported", self->where,
+                          self->line, (int) (end - at - 1 < 10 ? end - at - 1 : 10), self->text + at + 1);
     }
     int rc = s_emit(self, TOKEN_STRING, (const char *) value, length, 0);
     s_advance(self, end + 1);

@@ -306,30 +306,42 @@ static const char *const s_operators[][7] = {
 };
 enum { LEVELS = 4 };
 
+// Takes an operator of a level; *ret_name is its text. Level 0 has "in" and "not in" too.
+static bool
+s_take_level(s_parser_t *self, int level, verl_jinja_string_t *ret_name, bool *ret_negated)
+{
+    *ret_name = self->at->text;
+    *ret_negated = level == 0 && s_is(self, TOKEN_NAME, "not") && self->at[1].kind == TOKEN_NAME
+                   && verl_jinja_string_is(self->at[1].text, "in");
+    if (*ret_negated)
+        *ret_name = (verl_jinja_string_t) { "in", 2 };
+    bool found = *ret_negated || (level == 0 && s_is(self, TOKEN_NAME, "in"));
+    for (int i = 0; s_operators[level][i] && !found; i++)
+        found = s_is(self, TOKEN_OPERATOR, s_operators[level][i]);
+    self->at += !found ? 0 : *ret_negated ? 2 : 1;
+    return found;
+}
+
+// Comparisons are chained as in Python: a < b < c is a < b and b < c.
 static verl_jinja_node_t *
 s_binary(s_parser_t *self, int level)
 {
     if (level == LEVELS)
         return s_unary(self);
-    verl_jinja_node_t *left = s_binary(self, level + 1);
-    while (!self->failed) {
-        verl_jinja_string_t name = self->at->text;
-        bool negated = level == 0 && s_is(self, TOKEN_NAME, "not") && self->at[1].kind == TOKEN_NAME
-                       && verl_jinja_string_is(self->at[1].text, "in");
-        bool found = negated || (level == 0 && s_is(self, TOKEN_NAME, "in"));
-        for (int i = 0; s_operators[level][i] && !found; i++)
-            found = s_is(self, TOKEN_OPERATOR, s_operators[level][i]);
-        if (!found)
-            return left;
-        self->at += negated ? 2 : 1;
-        verl_jinja_node_t *right = s_binary(self, level + 1);
-        left = s_node(self, NODE_BINARY, left, right);
-        if (left)
-            left->text = negated ? (verl_jinja_string_t) { "in", 2 } : name;
+    verl_jinja_node_t *left = s_binary(self, level + 1), *chain = NULL;
+    verl_jinja_string_t name;
+    bool negated;
+    while (!self->failed && s_take_level(self, level, &name, &negated)) {
+        verl_jinja_node_t *right = s_binary(self, level + 1), *both = s_node(self, NODE_BINARY, left, right);
+        if (both)
+            both->text = name;
         if (negated)
-            left = s_node(self, NODE_NOT, left, NULL);
+            both = s_node(self, NODE_NOT, both, NULL);
+        if (level == 0)
+            chain = chain ? s_node(self, NODE_AND, chain, both) : both;
+        left = level == 0 ? right : both;
     }
-    return NULL;
+    return self->failed ? NULL : chain ? chain : left;
 }
 
 static verl_jinja_node_t *

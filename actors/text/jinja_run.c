@@ -53,16 +53,40 @@ verl_jinja_run_list(verl_jinja_run_t *self, size_t count)
     return list;
 }
 
+static bool
+s_same(verl_jinja_string_t left, verl_jinja_string_t right)
+{
+    return left.length == right.length && memcmp(left.data, right.data, left.length) == 0;
+}
+
+// Begins a scope, which s_leave ends with what it was given; a macro's own sees nothing of its caller's.
+static verl_jinja_scope_t
+s_enter(verl_jinja_run_t *self, bool macro)
+{
+    verl_jinja_scope_t outer = self->scope;
+    if (self->scope.nested++ == 0)
+        self->scope.top = self->scope.variables;
+    self->scope.start = self->scope.variables;
+    if (macro)
+        self->scope.base = self->scope.variables;
+    return outer;
+}
+
+static void
+s_leave(verl_jinja_run_t *self, verl_jinja_scope_t outer)
+{
+    self->scope = outer;
+}
+
 static int
 s_set(verl_jinja_run_t *self, verl_jinja_string_t name, verl_jinja_value_t value)
 {
-    for (size_t i = self->variables; i-- > self->scope;)
-        if (self->variable[i].name.length == name.length &&
-            !memcmp(self->variable[i].name.data, name.data, name.length)) {
+    for (size_t i = self->scope.variables; i-- > self->scope.start;)
+        if (s_same(self->variable[i].name, name)) {
             self->variable[i].value = value;
             return 0;
         }
-    if (self->variables == self->variable_capacity) {
+    if (self->scope.variables == self->variable_capacity) {
         size_t capacity = self->variable_capacity ? self->variable_capacity * 2 : 32;
         void *grown = capacity <= MOST_VARIABLES ? realloc(self->variable, capacity * sizeof *self->variable) : NULL;
         if (!grown)
@@ -70,8 +94,8 @@ s_set(verl_jinja_run_t *self, verl_jinja_string_t name, verl_jinja_value_t value
         self->variable = grown;
         self->variable_capacity = capacity;
     }
-    self->variable[self->variables].name = name;
-    self->variable[self->variables++].value = value;
+    self->variable[self->scope.variables].name = name;
+    self->variable[self->scope.variables++].value = value;
     return 0;
 }
 
@@ -79,9 +103,9 @@ static int
 s_name(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_value_t *ret)
 {
     static const char *const functions[] = { "range", "namespace", "raise_exception", "dict" };
-    for (size_t i = self->variables; i-- > 0;)
-        if (self->variable[i].name.length == node->text.length
-            && !memcmp(self->variable[i].name.data, node->text.data, node->text.length)) {
+    static const char *const refused[] = { "varargs", "kwargs" };
+    for (size_t i = self->scope.variables; i-- > 0;)
+        if ((i >= self->scope.base || i < self->scope.top) && s_same(self->variable[i].name, node->text)) {
             *ret = self->variable[i].value;
             return 0;
         }
@@ -90,6 +114,9 @@ s_name(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_value_t
     for (size_t i = 0; i < sizeof functions / sizeof *functions && !found; i++)
         if (verl_jinja_string_is(node->text, functions[i]))
             *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_METHOD, .string = node->text };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused && !found; i++)
+        if (verl_jinja_string_is(node->text, refused[i]))
+            return verl_jinja_run_fail(self, node, "'%s' is not supported", refused[i]);
     return 0;
 }
 
@@ -358,19 +385,6 @@ verl_jinja_run_value(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl
     return rc;
 }
 
-int
-verl_jinja_run_argument(verl_jinja_run_t *self, const verl_jinja_node_t *arguments, size_t index, const char *name,
-                        verl_jinja_value_t *ret)
-{
-    size_t at = 0;
-    for (; arguments; arguments = arguments->next) {
-        if (arguments->text.length ? name && verl_jinja_string_is(arguments->text, name) : at++ == index)
-            return verl_jinja_run_value(self, arguments->a, ret);
-    }
-    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_UNDEFINED };
-    return 1;
-}
-
 // Runs a body with its output caught, as a string.
 static int
 s_capture(verl_jinja_run_t *self, const verl_jinja_node_t *body, verl_jinja_value_t *ret)
@@ -385,33 +399,67 @@ s_capture(verl_jinja_run_t *self, const verl_jinja_node_t *body, verl_jinja_valu
     return rc || self->failed ? -1 : 0;
 }
 
+enum { MOST_PARAMETERS = 16 };
+
+typedef struct {
+    verl_jinja_value_t value[MOST_PARAMETERS];
+    bool               given[MOST_PARAMETERS];
+} s_given_t;
+
+// Evaluates one argument of a macro into the place of its parameter; *place counts those without a name.
+static int
+s_macro_argument(verl_jinja_run_t *self, const verl_jinja_node_t *macro, const verl_jinja_node_t *argument,
+                 size_t *place, s_given_t *ret)
+{
+    const verl_jinja_node_t *parameter = macro->a;
+    size_t index = 0;
+    bool named = argument->text.length > 0;
+    while (parameter && (named ? !s_same(parameter->text, argument->text) : index != *place)) {
+        parameter = parameter->next;
+        index++;
+    }
+    if (!parameter || index >= MOST_PARAMETERS || ret->given[index])
+        return verl_jinja_run_fail(self, argument, "the macro '%.*s' does not take these arguments",
+                                   (int) (macro->text.length < 60 ? macro->text.length : 60), macro->text.data);
+    *place += !named;
+    ret->given[index] = true;
+    return verl_jinja_run_value(self, argument->a, &ret->value[index]);
+}
+
+// Sets the parameters of a macro in its scope; what an argument is by default may name those before it.
+static int
+s_set_parameters(verl_jinja_run_t *self, const verl_jinja_node_t *macro, const s_given_t *given)
+{
+    size_t index = 0;
+    for (const verl_jinja_node_t *parameter = macro->a; parameter; parameter = parameter->next, index++) {
+        if (index >= MOST_PARAMETERS)
+            return verl_jinja_run_fail(self, macro, "a macro with more than %d parameters is not supported",
+                                       MOST_PARAMETERS);
+        verl_jinja_value_t value = { .kind = VERL_JINJA_UNDEFINED, .string = parameter->text };
+        if (given->given[index])
+            value = given->value[index];
+        else if (parameter->a && verl_jinja_run_value(self, parameter->a, &value))
+            return -1;
+        if (s_set(self, parameter->text, value))
+            return -1;
+    }
+    return 0;
+}
+
 int
 verl_jinja_run_macro(verl_jinja_run_t *self, const verl_jinja_node_t *call, const verl_jinja_node_t *macro,
                      verl_jinja_value_t *ret)
 {
-    size_t outer_scope = self->scope, outer_variables = self->variables, index = 0;
+    s_given_t given = { 0 };
+    size_t place = 0;
     if (++self->depth > DEEPEST)
         return verl_jinja_run_fail(self, call, "the macros are nested too deep");
-    verl_jinja_value_t values[16];
-    const verl_jinja_node_t *parameter = macro->a;
-    for (; parameter && index < 16; parameter = parameter->next, index++) {
-        char name[64];
-        snprintf(name, sizeof name, "%.*s", (int) (parameter->text.length < 63 ? parameter->text.length : 63),
-                 parameter->text.data);
-        int rc = verl_jinja_run_argument(self, call->b, index, name, &values[index]);
-        if (rc < 0 || (rc == 1 && parameter->a && verl_jinja_run_value(self, parameter->a, &values[index])))
+    for (const verl_jinja_node_t *argument = call->b; argument; argument = argument->next)
+        if (s_macro_argument(self, macro, argument, &place, &given))
             return -1;
-    }
-    if (parameter)
-        return verl_jinja_run_fail(self, call, "a macro with more than 16 parameters is not supported");
-    self->scope = self->variables;
-    index = 0;
-    int rc = 0;
-    for (parameter = macro->a; parameter && !rc; parameter = parameter->next)
-        rc = s_set(self, parameter->text, values[index++]);
-    rc = rc || s_capture(self, macro->b, ret);
-    self->variables = outer_variables;
-    self->scope = outer_scope;
+    verl_jinja_scope_t outer = s_enter(self, true);
+    int rc = s_set_parameters(self, macro, &given) || s_capture(self, macro->b, ret);
+    s_leave(self, outer);
     self->depth--;
     return rc ? -1 : 0;
 }
@@ -429,6 +477,8 @@ s_loop_variable(verl_jinja_run_t *self, const verl_jinja_value_t *list, size_t a
         { "length", VERL_JINJA_INT, (int64_t) list->count },
         { "revindex", VERL_JINJA_INT, (int64_t) (list->count - at) },
         { "revindex0", VERL_JINJA_INT, (int64_t) (list->count - at) - 1 },
+        { "depth", VERL_JINJA_INT, 1 },     // of recursive loops, which there are none of
+        { "depth0", VERL_JINJA_INT, 0 },
     };
     int rc = loop ? 0 : -1;
     for (size_t i = 0; i < sizeof members / sizeof *members && !rc; i++) {
@@ -468,17 +518,15 @@ s_iterate(verl_jinja_run_t *self, const verl_jinja_node_t *node, verl_jinja_valu
         return verl_jinja_run_fail(self, node, "a loop cannot go over %s", verl_jinja_kind_name(&over));
     size_t count = over.kind == VERL_JINJA_DICT ? over.dict->count : over.count, kept = 0;
     *list = verl_jinja_run_list(self, count);
-    size_t outer_scope = self->scope, outer_variables = self->variables;
     for (size_t i = 0; i < count && list->items; i++) {
         verl_jinja_value_t item = over.kind == VERL_JINJA_DICT
                                       ? verl_jinja_string(over.dict->keys[i].data, over.dict->keys[i].length)
                                       : over.items[i];
         verl_jinja_value_t holds = { .kind = VERL_JINJA_BOOL, .integer = 1 };
         if (node->d) {
-            self->scope = self->variables;
+            verl_jinja_scope_t outer = s_enter(self, false);
             int rc = s_bind(self, node, &item) || verl_jinja_run_value(self, node->d, &holds);
-            self->variables = outer_variables;
-            self->scope = outer_scope;
+            s_leave(self, outer);
             if (rc)
                 return -1;
         }
@@ -497,13 +545,11 @@ s_for(verl_jinja_run_t *self, const verl_jinja_node_t *node)
         return -1;
     if (list.count == 0)
         return s_body(self, node->c);
-    size_t outer_scope = self->scope, outer_variables = self->variables;
     int rc = 0;
     for (size_t i = 0; i < list.count && !rc; i++) {
-        self->scope = self->variables;
+        verl_jinja_scope_t outer = s_enter(self, false);
         rc = s_bind(self, node, &list.items[i]) || s_loop_variable(self, &list, i) || s_body(self, node->b);
-        self->variables = outer_variables;
-        self->scope = outer_scope;
+        s_leave(self, outer);
         bool stop = self->flow == FLOW_BREAK;
         self->flow = FLOW_ON;
         if (stop)
@@ -549,6 +595,8 @@ s_statement(verl_jinja_run_t *self, const verl_jinja_node_t *node)
     case NODE_SET: case NODE_SET_BLOCK:
         return s_assign(self, node);
     case NODE_MACRO:
+        if (self->scope.nested)
+            return verl_jinja_run_fail(self, node, "a macro inside a loop or a macro is not supported");
         return s_set(self, node->text, (verl_jinja_value_t) { .kind = VERL_JINJA_MACRO, .macro = node });
     default:
         self->flow = node->kind == NODE_BREAK ? FLOW_BREAK : FLOW_CONTINUE;

@@ -108,6 +108,19 @@ verl_jinja_true(const verl_jinja_value_t *value)
     }
 }
 
+static bool
+s_equal_dicts(const verl_jinja_dict_t *left, const verl_jinja_dict_t *right, int depth)
+{
+    if (left == right || left->count != right->count)
+        return left == right;
+    for (size_t i = 0; i < left->count; i++) {
+        const verl_jinja_value_t *other = s_find(right, left->keys[i]);
+        if (!other || !verl_jinja_equal(&left->values[i], other, depth))
+            return false;
+    }
+    return true;
+}
+
 bool
 verl_jinja_equal(const verl_jinja_value_t *left, const verl_jinja_value_t *right, int depth)
 {
@@ -126,7 +139,8 @@ verl_jinja_equal(const verl_jinja_value_t *left, const verl_jinja_value_t *right
                 return false;
         return left->count == right->count;
     }
-    return left->kind == VERL_JINJA_DICT ? left->dict == right->dict : left->kind <= VERL_JINJA_NONE;
+    return left->kind == VERL_JINJA_DICT ? s_equal_dicts(left->dict, right->dict, depth + 1)
+                                         : left->kind <= VERL_JINJA_NONE;
 }
 
 const char *
