@@ -71,6 +71,7 @@ s_of_json(json_t *json)
         const json_t *message = json_array_get(json, i);
         items[i].role = json_string_value(json_object_get(message, "role"));
         items[i].content = json_string_value(json_object_get(message, "content"));
+        items[i].whole = message;
     }
     *self = (verl_messages_t){ items, count, json };
     return self;

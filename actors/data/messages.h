@@ -8,6 +8,7 @@
 typedef struct verl_chat_turn {
     const char *role;    // "system", "user", "assistant", "tool" or another, never empty
     const char *content; // may be empty
+    const json_t *whole; // the message with all its keys, in their order
 } verl_chat_turn_t;
 
 typedef struct verl_messages {
@@ -16,7 +17,8 @@ typedef struct verl_messages {
     void *memory; // what the items point into
 } verl_messages_t;
 
-// 0 where json is a list of at least one message; else -1 and one sentence. Other keys of a message are let be.
+// 0 where json is a list of at least one message; else -1 and one sentence. Other keys of a message may be
+// anything: they are the template's business.
 int verl_messages_check(const json_t *json, char *error, size_t error_size);
 
 // Whether a prompt column's text is meant as messages: it begins, spaces aside, with `[` and then `{`.

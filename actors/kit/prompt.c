@@ -39,7 +39,8 @@ s_encode_messages(verl_prompter_t *self, const char *text, size_t bytes, verl_to
     if (!items)
         snprintf(error, error_size, "no memory for %zu messages", messages->count);
     for (size_t i = 0; items && i < messages->count; i++)
-        items[i] = (verl_chat_message_t) { messages->items[i].role, messages->items[i].content };
+        items[i] = (verl_chat_message_t) { messages->items[i].role, messages->items[i].content,
+                                           messages->items[i].whole };
     if (items)
         rc = verl_chat_encode(self->tokenizer, items, messages->count, true, ids, error, error_size);
     free(items);
@@ -53,16 +54,34 @@ s_encode_chat(verl_prompter_t *self, const char *text, size_t bytes, verl_token_
 {
     if (verl_messages_looks_like(text, bytes))
         return s_encode_messages(self, text, bytes, ids, error, error_size);
-    char *copy = malloc(bytes + 1);
+    const char *nul = bytes ? memchr(text, 0, bytes) : NULL;
+    char *copy = nul ? NULL : malloc(bytes + 1);
     if (!copy) {
-        snprintf(error, error_size, "no memory for a prompt of %zu bytes", bytes);
+        if (nul)
+            snprintf(error, error_size, "the prompt has a NUL at byte %td, and a message is text without: a prompt "
+                     "without it, or template = \"none\", would be right", nul - text);
+        else
+            snprintf(error, error_size, "no memory for a prompt of %zu bytes", bytes);
         return -1;
     }
     memcpy(copy, text, bytes);
     copy[bytes] = '\0';
-    int rc = verl_chat_encode(self->tokenizer, &(verl_chat_message_t){ "user", copy }, 1, true, ids, error, error_size);
+    verl_chat_message_t message = { .role = "user", .content = copy };
+    int rc = verl_chat_encode(self->tokenizer, &message, 1, true, ids, error, error_size);
     free(copy);
     return rc;
+}
+
+// Messages that no template is asked to write would be read as the JSON that they are kept as.
+static bool
+s_are_messages(const char *text, size_t bytes)
+{
+    char error[256];
+    verl_messages_t *messages =
+        verl_messages_looks_like(text, bytes) ? verl_messages_parse(text, bytes, error, sizeof error) : NULL;
+    bool are = messages;
+    verl_messages_destroy(&messages);
+    return are;
 }
 
 int
@@ -71,6 +90,10 @@ verl_prompter_encode(verl_prompter_t *self, int template_choice, const char *tex
 {
     if (template_choice == VERL_TEMPLATE_CHAT)
         return s_encode_chat(self, text, bytes, ids, error, error_size);
+    if (s_are_messages(text, bytes)) {
+        snprintf(error, error_size, "%s", VERL_PROMPTS_ARE_MESSAGES);
+        return -1;
+    }
     return verl_tokenizer_encode(self->tokenizer, text, bytes,
                                  VERL_TOKENIZER_ADD_SPECIAL | VERL_TOKENIZER_PARSE_SPECIAL, ids, error, error_size);
 }

@@ -10,6 +10,7 @@
 
 #define VERL_TEMPLATE_CHOICES "none|chat"
 enum { VERL_TEMPLATE_NONE, VERL_TEMPLATE_CHAT };
+#define VERL_PROMPTS_ARE_MESSAGES "the prompts are messages: template = \"chat\" would be right"
 
 typedef struct verl_prompter {
     verl_tokenizer_t *tokenizer;
@@ -22,8 +23,9 @@ int  verl_prompter_init(verl_prompter_t *self, const char *path, char *error, si
 void verl_prompter_done(verl_prompter_t *self);
 
 // Appends the ids of a prompt. VERL_TEMPLATE_NONE: of the text as it is, with what the tokenizer's post-processor adds
-// (a bos). VERL_TEMPLATE_CHAT: of the conversation (a JSON list of messages, or else one message of the user) as the
-// chat template writes it, up to where the assistant begins. Returns 0, or -1 with one sentence.
+// (a bos); text that is a list of messages is an error. VERL_TEMPLATE_CHAT: of the conversation (a JSON list of
+// messages, or else one message of the user) as the chat template writes it, up to where the assistant begins. Returns
+// 0, or -1 with one sentence.
 int verl_prompter_encode(verl_prompter_t *self, int template_choice, const char *text, size_t bytes,
                          verl_token_ids_t *ids, char *error, size_t error_size);
 

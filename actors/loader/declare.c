@@ -72,6 +72,9 @@ s_declare_tokenizer(verl_declaration_t *declaration, const verl_loader_t *self, 
     if (self->template != VERL_TEMPLATE_NONE && !verl_prompter_has_template(self->tokenizer))
         verl_declare_error(declaration, "template", "'%s' has no chat template: template = \"none\" would be right",
                            self->tokenizer);
+    if (self->template == VERL_TEMPLATE_NONE && verl_loader_gives(self, schema, "prompt_ids", "prompt") &&
+        schema->fields[verl_schema_find(schema, "prompt")].type == VERL_FIELD_MESSAGES)
+        verl_declare_error(declaration, "template", "%s", VERL_PROMPTS_ARE_MESSAGES);
     if (verl_loader_gives(self, schema, "prompt_ids", "prompt"))
         verl_declare_space(declaration, "prompt_ids", space, self->tokenizer);
     if (verl_loader_gives(self, schema, "response_ids", "response"))

@@ -2,10 +2,19 @@
 #include "actors/text/chat.h"
 #include "actors/text/source.h"
 #include "actors/text/jinja.h"
+#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { ARENA_LIMIT = 256 * 1024 * 1024 };
+enum { ARENA_LIMIT = 256 * 1024 * 1024, DEEPEST = 50 };
+
+// What can be wrong with the variables, and how it is said.
+enum { NO_MEMORY = 1, TOO_DEEP, A_REAL };
+static const char *const s_wrong[] = {
+    [NO_MEMORY] = "too many messages for the memory",
+    [TOO_DEEP] = "a message is nested too deep",
+    [A_REAL] = "a message has a number with a point, which is not supported: an integer or a text would be right",
+};
 
 static verl_jinja_string_t
 s_key(const char *name)
@@ -23,38 +32,99 @@ s_add_special(verl_jinja_dict_t *variables, verl_jinja_arena_t *arena, verl_toke
     return content ? verl_jinja_dict_set(variables, arena, s_key(name), verl_jinja_string(content, length)) : 0;
 }
 
+static int s_from_json(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja_value_t *ret);
+
+static int
+s_from_array(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja_value_t *ret)
+{
+    size_t count = json_array_size(json);
+    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_LIST, .count = count };
+    ret->items = verl_jinja_arena_take(arena, (count + 1) * sizeof *ret->items);
+    int rc = ret->items ? 0 : NO_MEMORY;
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = s_from_json(arena, json_array_get(json, i), depth + 1, &ret->items[i]);
+    return rc;
+}
+
+static int
+s_from_object(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja_value_t *ret)
+{
+    const char *key;
+    size_t length;
+    json_t *member;
+    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_DICT };
+    ret->dict = verl_jinja_arena_take(arena, sizeof *ret->dict);
+    int rc = ret->dict ? 0 : NO_MEMORY;
+    json_object_keylen_foreach((json_t *) (uintptr_t) json, key, length, member) {
+        verl_jinja_value_t value;
+        rc = rc ? rc : s_from_json(arena, member, depth + 1, &value);
+        if (!rc && verl_jinja_dict_set(ret->dict, arena, (verl_jinja_string_t) { key, length }, value))
+            rc = NO_MEMORY;
+    }
+    return rc;
+}
+
+// A value of JSON as one of the template; strings stay where they are.
+static int
+s_from_json(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja_value_t *ret)
+{
+    if (depth > DEEPEST)
+        return TOO_DEEP;
+    switch (json_typeof(json)) {
+    case JSON_STRING: *ret = verl_jinja_string(json_string_value(json), json_string_length(json)); return 0;
+    case JSON_ARRAY:  return s_from_array(arena, json, depth, ret);
+    case JSON_OBJECT: return s_from_object(arena, json, depth, ret);
+    case JSON_REAL:   return A_REAL;
+    case JSON_NULL:   *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_NONE }; return 0;
+    case JSON_INTEGER:
+        *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_INT, .integer = json_integer_value(json) };
+        return 0;
+    default: *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_BOOL, .integer = json_is_true(json) }; return 0;
+    }
+}
+
+static int
+s_from_message(verl_jinja_arena_t *arena, const verl_chat_message_t *message, verl_jinja_value_t *ret)
+{
+    if (message->whole)
+        return s_from_json(arena, message->whole, 0, ret);
+    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_DICT, .dict = verl_jinja_arena_take(arena, sizeof *ret->dict) };
+    return !ret->dict
+                   || verl_jinja_dict_set(ret->dict, arena, s_key("role"),
+                                          verl_jinja_string(message->role, strlen(message->role)))
+                   || verl_jinja_dict_set(ret->dict, arena, s_key("content"),
+                                          verl_jinja_string(message->content, strlen(message->content)))
+               ? NO_MEMORY : 0;
+}
+
 static int
 s_add_messages(verl_jinja_dict_t *variables, verl_jinja_arena_t *arena, const verl_chat_message_t *messages,
                size_t count)
 {
     verl_jinja_value_t list = { .kind = VERL_JINJA_LIST, .count = count };
     list.items = verl_jinja_arena_take(arena, (count + 1) * sizeof *list.items);
-    for (size_t i = 0; i < count && list.items; i++) {
-        verl_jinja_dict_t *message = verl_jinja_arena_take(arena, sizeof *message);
-        if (!message ||
-            verl_jinja_dict_set(message, arena, s_key("role"),
-                                verl_jinja_string(messages[i].role, strlen(messages[i].role))) ||
-            verl_jinja_dict_set(message, arena, s_key("content"),
-                                verl_jinja_string(messages[i].content, strlen(messages[i].content))))
-            return -1;
-        list.items[i] = (verl_jinja_value_t) { .kind = VERL_JINJA_DICT, .dict = message };
-    }
-    return list.items ? verl_jinja_dict_set(variables, arena, s_key("messages"), list) : -1;
+    int rc = list.items ? 0 : NO_MEMORY;
+    for (size_t i = 0; i < count && !rc; i++)
+        rc = s_from_message(arena, &messages[i], &list.items[i]);
+    return rc ? rc : verl_jinja_dict_set(variables, arena, s_key("messages"), list) ? NO_MEMORY : 0;
 }
 
+// 0, or what is wrong.
 static int
 s_variables(verl_jinja_dict_t *variables, verl_jinja_arena_t *arena, verl_tokenizer_t *tokenizer,
             const verl_chat_message_t *messages, size_t count, bool generation_prompt)
 {
     verl_jinja_value_t none = { .kind = VERL_JINJA_NONE };
     verl_jinja_value_t prompt = { .kind = VERL_JINJA_BOOL, .integer = generation_prompt };
-    return s_add_messages(variables, arena, messages, count)
-           || verl_jinja_dict_set(variables, arena, s_key("add_generation_prompt"), prompt)
-           || verl_jinja_dict_set(variables, arena, s_key("tools"), none)
-           || verl_jinja_dict_set(variables, arena, s_key("documents"), none)
-           || s_add_special(variables, arena, tokenizer, "bos_token", verl_tokenizer_bos(tokenizer))
-           || s_add_special(variables, arena, tokenizer, "eos_token", verl_tokenizer_eos(tokenizer))
-           || s_add_special(variables, arena, tokenizer, "pad_token", verl_tokenizer_pad(tokenizer));
+    int rc = s_add_messages(variables, arena, messages, count);
+    if (rc)
+        return rc;
+    rc = verl_jinja_dict_set(variables, arena, s_key("add_generation_prompt"), prompt)
+         || verl_jinja_dict_set(variables, arena, s_key("tools"), none)
+         || verl_jinja_dict_set(variables, arena, s_key("documents"), none);
+    for (int i = 0; i < VERL_NAMED_TOKENS && !rc; i++)
+        rc = s_add_special(variables, arena, tokenizer, verl_named_tokens[i], verl_tokenizer_named(tokenizer, i));
+    return rc ? NO_MEMORY : 0;
 }
 
 int
@@ -78,9 +148,9 @@ verl_chat_text(verl_tokenizer_t *tokenizer, const verl_chat_message_t *messages,
         return -1;
     verl_jinja_arena_t arena = { .limit = ARENA_LIMIT };
     verl_jinja_dict_t variables = { 0 };
-    int rc = s_variables(&variables, &arena, tokenizer, messages, count, generation_prompt)
-                 ? verl_text_fail(error, error_size, "%s: too many messages for the memory", where)
-                 : verl_jinja_run(template, &variables, text, error, error_size);
+    int wrong = s_variables(&variables, &arena, tokenizer, messages, count, generation_prompt);
+    int rc = wrong ? verl_text_fail(error, error_size, "%s: %s", where, s_wrong[wrong])
+                   : verl_jinja_run(template, &variables, text, error, error_size);
     verl_jinja_arena_done(&arena);
     verl_jinja_destroy(&template);
     return rc;

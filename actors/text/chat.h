@@ -8,8 +8,10 @@
 #define VERL_TEXT_CHAT_H
 #include "actors/text/tokenizer.h"
 
+struct json_t;
 typedef struct {
     const char *role, *content;             // terminated, UTF-8; "system", "user", "assistant", "tool", …
+    const struct json_t *whole;             // of jansson: what the template gets instead, with all its keys; or NULL
 } verl_chat_message_t;
 
 // Appends the conversation as text; with `generation_prompt`, up to where the assistant's next message begins.

@@ -401,9 +401,8 @@ s_place_rest(s_compiler_t *self)
         return S_NO_MEMORY(self);
     self->header.flags = source->flags | (source->no_decoder ? (uint32_t) VERL_MODEL_JOIN : 0u);
     self->header.unk = s_special_id(self, -1, source->unk);
-    self->header.bos = s_special_id(self, source->bos_id, source->bos);
-    self->header.eos = s_special_id(self, source->eos_id, source->eos);
-    self->header.pad = s_special_id(self, source->pad_id, source->pad);
+    for (int i = 0; i < VERL_NAMED_TOKENS; i++)
+        self->header.named[i] = s_special_id(self, source->named_id[i], source->named[i]);
     return s_place_post_processor(self);
 }
 

@@ -194,14 +194,14 @@ verl_image_check(const void *block, size_t size, const uint64_t key[2])
         return "a section does not fit";
     verl_token_image_t image;
     verl_image_view(&image, (void *) (uintptr_t) block, size, false);
-    const int32_t special[4] = { header->unk, header->bos, header->eos, header->pad };
     uint32_t tokens = header->tokens;
     if (!s_offsets_fit(image.content_offset, tokens, header->section[VERL_SECTION_CONTENTS].size)
         || !s_offsets_fit(image.bytes_offset, tokens, header->section[VERL_SECTION_BYTES].size)
         || !s_slots_fit(image.content_table, (uint64_t) image.content_mask + 1, tokens)
         || !s_slots_fit(image.piece_table, (uint64_t) image.piece_mask + 1, tokens)
         || !s_merges_fit(image.merges, (uint64_t) image.merge_mask + 1, tokens)
-        || !s_ids_fit(image.byte_ids, 256, tokens, -1) || !s_ids_fit(special, 4, tokens, -1)
+        || !s_ids_fit(image.byte_ids, 256, tokens, -1) || !s_ids_fit(&header->unk, 1, tokens, -1)
+        || !s_ids_fit(header->named, VERL_NAMED_TOKENS, tokens, -1)
         || !s_ids_fit(image.prefix, image.prefix_count, tokens, 0)
         || !s_ids_fit(image.suffix, image.suffix_count, tokens, 0) || !s_records_fit(&image))
         return "an index is out of range";

@@ -7,7 +7,7 @@
 #define VERL_TEXT_IMAGE_H
 #include "actors/text/tokenizer.h"
 
-#define VERL_IMAGE_VERSION 3u
+#define VERL_IMAGE_VERSION 4u
 #define VERL_IMAGE_MAX_TOKENS (1u << 24)
 
 // Bits of a token.
@@ -109,7 +109,7 @@ typedef struct {
     uint64_t identity;                      // of the id space: verl_tokenizer_hash
     uint32_t tokens;                        // the highest id + 1
     uint32_t longest;                       // bytes of the longest token
-    int32_t  unk, bos, eos, pad;            // -1: none
+    int32_t  unk, named[VERL_NAMED_TOKENS]; // -1: none
     struct {
         uint64_t offset, size;              // in bytes; offsets are multiples of 16
     } section[VERL_SECTIONS];

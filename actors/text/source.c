@@ -19,7 +19,9 @@ verl_text_fail(char *error, size_t error_size, const char *format, ...)
 void
 verl_source_init(verl_token_source_t *self)
 {
-    *self = (verl_token_source_t) { .bos_id = -1, .eos_id = -1, .pad_id = -1 };
+    *self = (verl_token_source_t) { 0 };
+    for (int i = 0; i < VERL_NAMED_TOKENS; i++)
+        self->named_id[i] = -1;
 }
 
 void

@@ -32,8 +32,8 @@ typedef struct {
     size_t               prefix_count, suffix_count;
     uint32_t             flags;             // VERL_MODEL_*
     bool                 no_decoder;        // tokens are joined by spaces
-    verl_token_span_t    unk, bos, eos, pad, chat_template;     // contents; length 0: none
-    int32_t              bos_id, eos_id, pad_id;                // where the file gives ids; else -1
+    verl_token_span_t    unk, chat_template, named[VERL_NAMED_TOKENS]; // contents; length 0: none
+    int32_t              named_id[VERL_NAMED_TOKENS];           // where the file gives ids; else -1
 } verl_token_source_t;
 
 void verl_source_init(verl_token_source_t *self);
@@ -58,11 +58,21 @@ int verl_source_add_byte_level(verl_token_source_t *self, bool prefix_space, boo
     "\\x{1F170}-\\x{1F189}"
 #define VERL_GPT2_PATTERN "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
+// The files that may lie beside tokenizer.json.
+typedef enum {
+    VERL_BESIDE_CONFIG,                     // tokenizer_config.json
+    VERL_BESIDE_TEMPLATE,                   // chat_template.jinja
+    VERL_BESIDE_SPECIAL,                    // special_tokens_map.json
+    VERL_BESIDE_ADDED,                      // added_tokens.json
+    VERL_BESIDE
+} verl_beside_t;
+extern const char *const verl_beside_names[VERL_BESIDE];
+
 // What a reader is given: the bytes of tokenizer.json, and of the files beside it (NULL where there are none).
 typedef struct {
     const char *path;                       // of tokenizer.json, for messages
-    const char *json, *config, *chat_template;
-    size_t      json_size, config_size, chat_template_size;
+    const char *json, *beside[VERL_BESIDE];
+    size_t      json_size, beside_size[VERL_BESIDE];
 } verl_source_files_t;
 
 // Both return 0, or -1 with a sentence that names the file.
@@ -70,10 +80,22 @@ int verl_source_read_json(verl_token_source_t *self, const verl_source_files_t *
 int verl_source_read_gguf(verl_token_source_t *self, const verl_gguf_t *gguf, const char *path, char *error,
                           size_t error_size);
 
-// The parts of read_json that fill the pipelines: `node` is a json_t of jansson. 0, or -1 with a sentence.
+// The parts of read_json: the pipelines, from a json_t of jansson; and the files beside tokenizer.json, once its added
+// tokens are read. 0, or -1 with a sentence.
 struct json_t;
 int verl_source_read_pipelines(verl_token_source_t *self, const struct json_t *root, const char *path, char *error,
                                size_t error_size);
+int verl_source_read_beside(verl_token_source_t *self, const verl_source_files_t *files, char *error,
+                            size_t error_size);
+
+// The flags that an object of JSON gives an added token (VERL_ADDED_*), and their keys.
+typedef struct {
+    const char *key;
+    uint32_t    flag;
+} verl_source_added_flag_t;
+#define VERL_ADDED_FLAGS 5
+extern const verl_source_added_flag_t verl_source_added_flag[VERL_ADDED_FLAGS];
+uint32_t verl_source_added_flags(const struct json_t *token);
 
 // Makes an image of a source. The image is the caller's; its block is from malloc. 0, or -1 with a sentence.
 int verl_source_compile(const verl_token_source_t *self, const uint64_t key[2], const char *path,

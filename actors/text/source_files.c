@@ -98,16 +98,16 @@ s_locate(verl_source_input_t *self, const char *path, char *error, size_t error_
 
 // Reads a file that lies beside tokenizer.json and may be absent.
 static int
-s_read_beside(verl_source_input_t *self, const char *name, verl_text_t *bytes, bool *ret_there, char *error,
-              size_t error_size)
+s_read_beside(verl_source_input_t *self, int which, char *error, size_t error_size)
 {
     verl_text_t path = { 0 };
+    const char *name = verl_beside_names[which];
     const char *slash = strrchr(self->path.data, '/');
     size_t length = slash ? (size_t) (slash + 1 - self->path.data) : 0;
     int rc = verl_text_add(&path, self->path.data, length) || verl_text_add(&path, name, strlen(name))
                  ? verl_text_fail(error, error_size, "%s: not enough memory", self->path.data)
-                 : s_read_file(path.data, bytes, error, error_size);
-    *ret_there = rc == 0;
+                 : s_read_file(path.data, &self->beside[which], error, error_size);
+    self->has[which] = rc == 0;
     verl_text_done(&path);
     return rc < 0 ? -1 : 0;
 }
@@ -147,13 +147,13 @@ s_open_json(verl_source_input_t *self, char *error, size_t error_size)
     int rc = s_read_file(self->path.data, &self->json, error, error_size);
     if (rc > 0)
         return verl_text_fail(error, error_size, "%s: no tokenizer: the file is not there", self->path.data);
-    if (rc || s_read_beside(self, "tokenizer_config.json", &self->config, &self->has_config, error, error_size) ||
-        s_read_beside(self, "chat_template.jinja", &self->chat_template, &self->has_chat_template, error, error_size))
-        return -1;
     s_mix(self->key, self->json.data, self->json.length);
-    s_mix(self->key, self->has_config ? self->config.data : NULL, self->config.length);
-    s_mix(self->key, self->has_chat_template ? self->chat_template.data : NULL, self->chat_template.length);
-    return 0;
+    for (int i = 0; i < VERL_BESIDE && !rc; i++) {
+        rc = s_read_beside(self, i, error, error_size);
+        s_mix(self->key, &self->has[i], sizeof self->has[i]);
+        s_mix(self->key, self->beside[i].data, self->beside[i].length);
+    }
+    return rc;
 }
 
 int
@@ -181,11 +181,11 @@ verl_source_input_read(const verl_source_input_t *self, verl_token_source_t *sou
         return verl_source_read_gguf(source, self->gguf, self->path.data, error, error_size);
     verl_source_files_t files = {
         .path = self->path.data, .json = self->json.data ? self->json.data : "", .json_size = self->json.length,
-        .config = self->has_config ? (self->config.data ? self->config.data : "") : NULL,
-        .config_size = self->config.length,
-        .chat_template = self->has_chat_template ? (self->chat_template.data ? self->chat_template.data : "") : NULL,
-        .chat_template_size = self->chat_template.length,
     };
+    for (int i = 0; i < VERL_BESIDE; i++) {
+        files.beside[i] = !self->has[i] ? NULL : self->beside[i].data ? self->beside[i].data : "";
+        files.beside_size[i] = self->beside[i].length;
+    }
     return verl_source_read_json(source, &files, error, error_size);
 }
 
@@ -194,7 +194,7 @@ verl_source_input_close(verl_source_input_t *self)
 {
     verl_text_done(&self->path);
     verl_text_done(&self->json);
-    verl_text_done(&self->config);
-    verl_text_done(&self->chat_template);
+    for (int i = 0; i < VERL_BESIDE; i++)
+        verl_text_done(&self->beside[i]);
     verl_gguf_close(&self->gguf);
 }

@@ -5,8 +5,8 @@
 
 typedef struct {
     verl_text_t  path;                      // of tokenizer.json or the GGUF file
-    verl_text_t  json, config, chat_template;
-    bool         has_config, has_chat_template;
+    verl_text_t  json, beside[VERL_BESIDE];
+    bool         has[VERL_BESIDE];
     verl_gguf_t *gguf;                      // instead of json
     uint64_t     key[2];
 } verl_source_input_t;

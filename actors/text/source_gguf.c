@@ -34,7 +34,6 @@ static const struct {
 } s_known[] = {
     { "gpt-2", s_gpt2, 0 },
     { "gpt2", s_gpt2, 0 },
-    { "default", s_gpt2, 0 },
     { "phi-2", s_gpt2, 0 },
     { "mpt", s_gpt2, NFC },
     { "olmo", s_gpt2, NFC },
@@ -178,15 +177,16 @@ s_read_special(s_reader_t *self, bool bos_by_default)
     verl_token_source_t *source = self->source;
     verl_gguf_string_t chat;
     int64_t add_bos = bos_by_default, add_eos = 0;
-    source->bos_id = s_special(self, "tokenizer.ggml.bos_token_id");
-    source->eos_id = s_special(self, "tokenizer.ggml.eos_token_id");
-    source->pad_id = s_special(self, "tokenizer.ggml.padding_token_id");
+    int32_t bos = s_special(self, "tokenizer.ggml.bos_token_id"), eos = s_special(self, "tokenizer.ggml.eos_token_id");
+    source->named_id[VERL_NAMED_BOS] = bos;
+    source->named_id[VERL_NAMED_EOS] = eos;
+    source->named_id[VERL_NAMED_PAD] = s_special(self, "tokenizer.ggml.padding_token_id");
     verl_gguf_int(self->gguf, "tokenizer.ggml.add_bos_token", &add_bos);
     verl_gguf_int(self->gguf, "tokenizer.ggml.add_eos_token", &add_eos);
-    if (add_bos && source->bos_id >= 0)
-        source->prefix[source->prefix_count++] = source->bos_id;
-    if (add_eos && source->eos_id >= 0)
-        source->suffix[source->suffix_count++] = source->eos_id;
+    if (add_bos && bos >= 0)
+        source->prefix[source->prefix_count++] = bos;
+    if (add_eos && eos >= 0)
+        source->suffix[source->suffix_count++] = eos;
     if (!verl_gguf_string(self->gguf, "tokenizer.chat_template", &chat))
         return 0;
     source->flags |= VERL_MODEL_CHAT;

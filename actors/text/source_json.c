@@ -1,4 +1,4 @@
-// source_json.c: tokenizer.json and the files beside it, read into a source.
+// source_json.c: tokenizer.json, read into a source.
 //
 // What the reference ignores is ignored (versions, padding, truncation: lengths are the caller's business); what it
 // would do and we cannot is an error that names the key.
@@ -12,6 +12,11 @@ typedef struct {
     char                *error;
     size_t               error_size;
 } s_reader_t;
+
+const verl_source_added_flag_t verl_source_added_flag[VERL_ADDED_FLAGS] = {
+    { "special", VERL_ADDED_SPECIAL }, { "lstrip", VERL_ADDED_LSTRIP }, { "rstrip", VERL_ADDED_RSTRIP },
+    { "single_word", VERL_ADDED_SINGLE_WORD }, { "normalized", VERL_ADDED_NORMALIZED },
+};
 
 #define S_FAIL(reader, ...) verl_text_fail((reader)->error, (reader)->error_size, __VA_ARGS__)
 #define S_NO_MEMORY(reader) S_FAIL(reader, "%s: not enough memory", (reader)->path)
@@ -119,13 +124,19 @@ s_read_model(s_reader_t *self, const json_t *root)
     return s_read_vocab(self, vocab) || s_read_merges(self, merges) ? -1 : 0;
 }
 
+uint32_t
+verl_source_added_flags(const json_t *token)
+{
+    uint32_t flags = 0;
+    for (size_t i = 0; i < VERL_ADDED_FLAGS; i++)
+        if (json_is_true(json_object_get(token, verl_source_added_flag[i].key)))
+            flags |= verl_source_added_flag[i].flag;
+    return flags;
+}
+
 static int
 s_read_added(s_reader_t *self, const json_t *root)
 {
-    static const struct { const char *key; uint32_t flag; } flags[] = {
-        { "special", VERL_ADDED_SPECIAL }, { "lstrip", VERL_ADDED_LSTRIP }, { "rstrip", VERL_ADDED_RSTRIP },
-        { "single_word", VERL_ADDED_SINGLE_WORD }, { "normalized", VERL_ADDED_NORMALIZED },
-    };
     size_t index;
     json_t *token;
     json_array_foreach(json_object_get(root, "added_tokens"), index, token) {
@@ -134,72 +145,11 @@ s_read_added(s_reader_t *self, const json_t *root)
             || !json_is_string(content))
             return S_FAIL(self, "%s: added_tokens[%zu] must have an id from 0 to %u and a content", self->path, index,
                           VERL_IMAGE_MAX_TOKENS - 1);
-        verl_token_added_t added = { .id = (uint32_t) json_integer_value(id) };
-        for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
-            if (json_is_true(json_object_get(token, flags[i].key)))
-                added.flags |= flags[i].flag;
+        verl_token_added_t added = { .id = (uint32_t) json_integer_value(id), .flags = verl_source_added_flags(token) };
         if (s_span(self, content, &added.match) || verl_source_add_added(self->source, &added))
             return S_NO_MEMORY(self);
     }
     return 0;
-}
-
-// A special token in tokenizer_config.json is a string, or an object with its content.
-static int
-s_read_special(s_reader_t *self, const json_t *config, const char *key, verl_token_span_t *ret_span)
-{
-    const json_t *token = json_object_get(config, key);
-    if (json_is_object(token))
-        token = json_object_get(token, "content");
-    return json_is_string(token) && s_span(self, token, ret_span) ? S_NO_MEMORY(self) : 0;
-}
-
-// A chat template is a string, or a list of named ones of which "default" is taken.
-static const json_t *
-s_find_template(const json_t *config)
-{
-    const json_t *found = json_object_get(config, "chat_template");
-    size_t index;
-    json_t *entry;
-    if (!json_is_array(found))
-        return found;
-    const json_t *list = found;
-    json_array_foreach(list, index, entry) {
-        const char *name = json_string_value(json_object_get(entry, "name"));
-        if (name && strcmp(name, "default") == 0)
-            return json_object_get(entry, "template");
-    }
-    return NULL;
-}
-
-static int
-s_read_config(s_reader_t *self, const verl_source_files_t *files)
-{
-    json_error_t where;
-    if (files->config) {
-        json_t *config = json_loadb(files->config, files->config_size, JSON_ALLOW_NUL, &where);
-        if (!config)
-            return S_FAIL(self,
-                          "%s: tokenizer_config.json beside it is not valid JSON: line %d, column %d: %s; it may be "
-                          "cut short",
-                          self->path, where.line, where.column, where.text);
-        int rc = s_read_special(self, config, "bos_token", &self->source->bos);
-        rc = rc ? rc : s_read_special(self, config, "eos_token", &self->source->eos);
-        rc = rc ? rc : s_read_special(self, config, "pad_token", &self->source->pad);
-        const json_t *chat = s_find_template(config);
-        if (!rc && json_is_string(chat)) {
-            rc = s_span(self, chat, &self->source->chat_template) ? S_NO_MEMORY(self) : 0;
-            self->source->flags |= VERL_MODEL_CHAT;
-        }
-        json_decref(config);
-        if (rc)
-            return -1;
-    }
-    if (!files->chat_template)
-        return 0;
-    self->source->flags |= VERL_MODEL_CHAT;
-    return verl_source_add_string(self->source, files->chat_template, files->chat_template_size,
-                                  &self->source->chat_template) ? S_NO_MEMORY(self) : 0;
 }
 
 int
@@ -216,7 +166,7 @@ verl_source_read_json(verl_token_source_t *self, const verl_source_files_t *file
         S_FAIL(&reader, "%s: no tokenizer: it must be an object with the key \"model\"", files->path);
     else if (!s_read_model(&reader, root) && !s_read_added(&reader, root)
              && !verl_source_read_pipelines(self, root, files->path, error, error_size))
-        rc = s_read_config(&reader, files);
+        rc = verl_source_read_beside(self, files, error, error_size);
     json_decref(root);
     return rc;
 }

@@ -13,6 +13,12 @@
 enum { IDLE, READY, FAILED };
 enum { ENCODERS = 16, LARGEST_KEPT = 1 << 20 };
 
+const char *const verl_named_tokens[VERL_NAMED_TOKENS] = {
+    [VERL_NAMED_BOS] = "bos_token", [VERL_NAMED_EOS] = "eos_token", [VERL_NAMED_PAD] = "pad_token",
+    [VERL_NAMED_UNK] = "unk_token", [VERL_NAMED_SEP] = "sep_token", [VERL_NAMED_CLS] = "cls_token",
+    [VERL_NAMED_MASK] = "mask_token",
+};
+
 struct verl_tokenizer {
     verl_text_t             path, file;     // as given; of the source
     atomic_int              state;
@@ -223,24 +229,28 @@ verl_tokenizer_is_special(verl_tokenizer_t *self, int32_t id)
 }
 
 int32_t
-verl_tokenizer_bos(verl_tokenizer_t *self)
+verl_tokenizer_named(verl_tokenizer_t *self, verl_named_token_t name)
 {
     const verl_image_header_t *header = s_header(self);
-    return header ? header->bos : -1;
+    return header ? header->named[name] : -1;
+}
+
+int32_t
+verl_tokenizer_bos(verl_tokenizer_t *self)
+{
+    return verl_tokenizer_named(self, VERL_NAMED_BOS);
 }
 
 int32_t
 verl_tokenizer_eos(verl_tokenizer_t *self)
 {
-    const verl_image_header_t *header = s_header(self);
-    return header ? header->eos : -1;
+    return verl_tokenizer_named(self, VERL_NAMED_EOS);
 }
 
 int32_t
 verl_tokenizer_pad(verl_tokenizer_t *self)
 {
-    const verl_image_header_t *header = s_header(self);
-    return header ? header->pad : -1;
+    return verl_tokenizer_named(self, VERL_NAMED_PAD);
 }
 
 int64_t

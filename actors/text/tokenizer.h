@@ -78,8 +78,16 @@ const char *verl_tokenizer_id_to_token(verl_tokenizer_t *self, int32_t id, size_
 // Valid until close.
 const char *verl_tokenizer_token_bytes(verl_tokenizer_t *self, int32_t id, size_t *ret_length);
 
+// The special tokens that a configuration may name, in the order of verl_named_tokens: "bos_token", "eos_token", ….
+typedef enum {
+    VERL_NAMED_BOS, VERL_NAMED_EOS, VERL_NAMED_PAD, VERL_NAMED_UNK, VERL_NAMED_SEP, VERL_NAMED_CLS, VERL_NAMED_MASK,
+    VERL_NAMED_TOKENS
+} verl_named_token_t;
+extern const char *const verl_named_tokens[VERL_NAMED_TOKENS];
+
 bool    verl_tokenizer_is_special(verl_tokenizer_t *self, int32_t id);
-int32_t verl_tokenizer_bos(verl_tokenizer_t *self);         // -1: none, or it cannot load; so for eos and pad
+int32_t verl_tokenizer_named(verl_tokenizer_t *self, verl_named_token_t name); // -1: none, or it cannot load
+int32_t verl_tokenizer_bos(verl_tokenizer_t *self);
 int32_t verl_tokenizer_eos(verl_tokenizer_t *self);
 int32_t verl_tokenizer_pad(verl_tokenizer_t *self);
 int64_t verl_tokenizer_vocab_size(verl_tokenizer_t *self);  // the highest id + 1; 0 where it cannot load

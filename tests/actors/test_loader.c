@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <unistd.h>
 #include "rig.h"
+#include "runtime/topology/topology.h"
 
 #define TOKENIZER "\ntokenizer = \"topologies/models/addition-init\""
 
@@ -25,6 +26,23 @@ static void
 s_teardown(void)
 {
     unlink(s_path);
+}
+
+// What a topology with one loader of `lines` is refused for; "" where it is not.
+static void
+s_check(const char *lines, const char *more, char *said, size_t size)
+{
+    char text[512];
+    verl_error_t error = { "" };
+    verl_topology_errors_t errors = { 0 };
+    cr_assert_eq(verl_kind_register_all(verl_kinds, &error), 0, "%s", error.text);
+    snprintf(text, sizeof text, "[run]\nsteps = 1\n[stage.prompts]\nkind = \"loader\"\nrows = 1\n%s\n",
+             s_state(lines, more));
+    verl_plan_t *plan = verl_topology_load_text(text, strlen(text), "t.toml", NULL, 0, &errors);
+    cr_assert_eq(errors.count, plan ? 0 : 1);
+    snprintf(said, size, "%s", plan ? "" : errors.items[0]);
+    verl_plan_destroy(&plan);
+    verl_topology_errors_done(&errors);
 }
 
 TestSuite(loader, .fini = s_teardown);
@@ -125,6 +143,19 @@ Test(loader, passes_over_no_record_where_it_works_on_some_batches_only)
     rig_close(&rig);
 }
 
+Test(loader, again_is_the_same_rows_every_time)
+{
+    rig_t rig;
+    int64_t first[2], ids[2];
+    rig_open(&rig, "loader", "load", "heldout", s_state(s_sums, ""), "rows = 2\nagain = true", NULL);
+    s_ids(&rig, 0, first);
+    for (int64_t batch = 1; batch < 6; batch++) {
+        s_ids(&rig, batch, ids);
+        cr_assert_arr_eq(ids, first, sizeof ids);
+    }
+    rig_close(&rig);
+}
+
 Test(loader, rows_0_is_the_whole_set_every_time)
 {
     rig_t rig;
@@ -214,4 +245,16 @@ Test(loader, a_broken_record_is_named_by_file_and_line)
     cr_assert_eq(rig_run(&rig, NULL, 2), -1);
     cr_assert(strstr(rig.failure, "end"), "%s", rig.failure);
     rig_close(&rig);
+}
+
+Test(loader, messages_need_a_chat_template)
+{
+    char said[1024];
+    static const char lines[] = "{\"prompt\": [{\"role\": \"user\", \"content\": \"1+1=\"}]}\n";
+    s_check(lines, TOKENIZER, said, sizeof said);
+    cr_assert(strstr(said, "the prompts are messages: template = \"chat\" would be right"), "%s", said);
+    s_check(lines, "", said, sizeof said);
+    cr_assert_str_empty(said, "%s", said);
+    s_check("{\"prompt\": \"1+1=\"}\n", TOKENIZER, said, sizeof said);
+    cr_assert_str_empty(said, "%s", said);
 }

@@ -62,17 +62,17 @@ Test(prompt, a_stop_is_one_token)
     verl_tokenizer_close(&tokenizer);
 }
 
-// The addition tokenizer with a chat template: every message between + and =, the assistant begins with ==.
+// The addition tokenizer with a chat template: `what` of every message between + and =, the assistant begins with ==.
 static void
-s_make_chat(char *directory)
+s_make_chat(char *directory, const char *what)
 {
     char path[128];
     cr_assert(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/tokenizer_config.json", directory);
     FILE *file = fopen(path, "w");
     cr_assert(file);
-    fputs("{\"eos_token\": \"<eos>\", \"chat_template\": \"{% for m in messages %}+{{ m['content'] }}={% endfor %}"
-          "{% if add_generation_prompt %}=={% endif %}\"}\n", file);
+    fprintf(file, "{\"eos_token\": \"<eos>\", \"chat_template\": \"{%% for m in messages %%}+{{ %s }}={%% endfor %%}"
+            "{%% if add_generation_prompt %%}=={%% endif %%}\"}\n", what);
     fclose(file);
     snprintf(path, sizeof path, "%s/tokenizer.json", directory);
     cr_assert_eq(symlink(VERL_SOURCE_DIR "/" ADDITION "/tokenizer.json", path), 0);
@@ -93,7 +93,7 @@ Test(prompt, a_chat_is_a_list_of_messages_or_one_text_of_the_user)
 {
     verl_prompter_t prompter;
     char directory[] = "/tmp/verl-prompt-XXXXXX";
-    s_make_chat(directory);
+    s_make_chat(directory, "m['content']");
     s_open(&prompter, directory);
     const char *const prompts[] = {
         "12", "[{\"role\": \"user\", \"content\": \"12\"}]",
@@ -112,6 +112,54 @@ Test(prompt, a_chat_is_a_list_of_messages_or_one_text_of_the_user)
     cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_CHAT, "[{\"role\": 3}]", 13, &ids, s_error,
                                       sizeof s_error), -1);
     cr_assert(strstr(s_error, "role"), "%s", s_error);
+    verl_token_ids_done(&ids);
+    verl_prompter_done(&prompter);
+    s_remove_chat(directory);
+}
+
+Test(prompt, messages_without_a_template_are_refused)
+{
+    verl_prompter_t prompter;
+    verl_token_ids_t ids = { 0 };
+    static const char messages[] = " [{\"role\": \"user\", \"content\": \"12\"}]", other[] = "[{\"a\": 1}]";
+    s_open(&prompter, ADDITION);
+    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_NONE, messages, strlen(messages), &ids, s_error,
+                                      sizeof s_error), -1);
+    cr_assert_str_eq(s_error, "the prompts are messages: template = \"chat\" would be right");
+    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_NONE, other, strlen(other), &ids, s_error,
+                                      sizeof s_error), 0, "%s", s_error);
+    verl_token_ids_done(&ids);
+    verl_prompter_done(&prompter);
+}
+
+Test(prompt, a_nul_in_a_message_is_refused)
+{
+    verl_prompter_t prompter;
+    verl_token_ids_t ids = { 0 };
+    char directory[] = "/tmp/verl-prompt-XXXXXX";
+    s_make_chat(directory, "m['content']");
+    s_open(&prompter, directory);
+    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_CHAT, "1\0" "2", 3, &ids, s_error, sizeof s_error), -1);
+    cr_assert(strstr(s_error, "a NUL at byte 1"), "%s", s_error);
+    cr_assert_eq(ids.count, 0);
+    verl_token_ids_done(&ids);
+    verl_prompter_done(&prompter);
+    s_remove_chat(directory);
+}
+
+Test(prompt, other_keys_of_a_message_reach_the_template)
+{
+    verl_prompter_t prompter;
+    verl_token_ids_t ids = { 0 };
+    char directory[] = "/tmp/verl-prompt-XXXXXX";
+    static const char messages[] = "[{\"role\": \"user\", \"content\": \"1\", \"name\": \"2\"}]";
+    const int32_t expected[] = { 11, 3, 12, 12, 12 };
+    s_make_chat(directory, "m['name']");
+    s_open(&prompter, directory);
+    cr_assert_eq(verl_prompter_encode(&prompter, VERL_TEMPLATE_CHAT, messages, strlen(messages), &ids, s_error,
+                                      sizeof s_error), 0, "%s", s_error);
+    cr_assert_eq(ids.count, 5);
+    cr_assert_arr_eq(ids.data, expected, sizeof expected);
     verl_token_ids_done(&ids);
     verl_prompter_done(&prompter);
     s_remove_chat(directory);

@@ -2,15 +2,19 @@
 #include "text_fixture.h"
 #include "actors/text/chat.h"
 #include "actors/text/jinja.h"
+#include <jansson.h>
 
 TestSuite(chat, .init = fixture_setup, .fini = fixture_teardown, .timeout = 60);
 
 #define AND8 "and 1 and 1 and 1 and 1 and 1 and 1 and 1 and 1 "
 #define AND64 AND8 AND8 AND8 AND8 AND8 AND8 AND8 AND8
 
-static const verl_chat_message_t s_user[] = { { "user", "Hi" } };
+static const verl_chat_message_t s_user[] = { { .role = "user", .content = "Hi" } };
 static const verl_chat_message_t s_four[] = {
-    { "system", "Be brief." }, { "user", "2+2?" }, { "assistant", "<think>\nsum\n</think>\n\n4" }, { "user", "sure?" }
+    { .role = "system", .content = "Be brief." },
+    { .role = "user", .content = "2+2?" },
+    { .role = "assistant", .content = "<think>\nsum\n</think>\n\n4" },
+    { .role = "user", .content = "sure?" },
 };
 
 static void
@@ -117,6 +121,24 @@ Test(chat, the_language)
           "013" },
         { "{% set t %}in {{ 1 + 1 }}{% endset %}{{ t | upper }}", "IN 2" },
         { "{% generation %}x{% endgeneration %}", "x" },
+        { "{{ 'à b 内\u3000c \u00c5 '.split() }}{{ ' a  b c '.split(none, 1) }}{{ 'a,b,c'.split(sep=',', maxsplit=1) }}"
+          "{{ ''.split(',') }}{{ ','.split(',') }}{{ ' '.split() }}",
+          "['à', 'b', '内', 'c', 'Å']['a', 'b c ']['a', 'b,c']['']['', ''][]" },
+        { "{{ 'aXaXa'.replace('a', 'b', 2) }}{{ 'aXaXa' | replace('a', 'b', count=1) }}", "bXbXabXaXa" },
+        { "{{ 0 < 5 < 3 }}{{ 5 > 3 > 2 }}{{ 2 == 2 == 2 }}{{ 'x' in 'xy' == 'xy' }}{{ 1 not in [2] == [2] }}",
+          "FalseTrueTrueTrueTrue" },
+        { "{{ {'a': 1, 'b': [{}]} == {'b': [{}], 'a': 1} }}{{ {'a': 1} == {'a': 2} }}{{ {'a': 1} == {'b': 1} }}"
+          "{{ {'a': 1} in [{'a': 1}] }}",
+          "TrueFalseFalseTrue" },
+        { "{% macro f() %}{{ m is defined }}{{ loop is defined }}{{ z }}{% set y = 1 %}{% endmacro %}"
+          "{% set z = 5 %}{% for m in [1] %}{{ f() }}{% endfor %}{{ y is defined }}",
+          "FalseFalse5False" },
+        { "{% macro g() %}{{ a is defined }}{% endmacro %}{% macro f(a, b=a) %}{{ a }}{{ b }}{{ g() }}{% endmacro %}"
+          "{{ f(1) }}{{ f(1, 2) }}{{ f(b=3, a=4) }}",
+          "11False12False43False" },
+        { "{{ '\\101\\60\\x41\\u00e9\\U0001F600\\q' }}{{ 'a\\\nb' }}", "A0Aé😀\\qab" },
+        { "{{ '内ß'[:1] | upper }}{{ 'aB1' | capitalize }}", "内Ab1" },
+        { "{% for i in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}", "10" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         verl_tokenizer_t *tokenizer = s_with_template(cases[i].source);
@@ -147,6 +169,21 @@ Test(chat, what_it_cannot_do_is_one_sentence)
           "too much memory" },
         { "{{ 1.5 }}", "numbers with a point" },
         { "{{ (1, 2) }}", "tuples" },
+        { "{{ 'é' | upper }}", "ASCII letters only" },
+        { "{{ 'aẞ'.lower() }}", "ASCII letters only" },
+        { "{{ ['a'] | join(', ', attribute='role') }}", "'join' with the argument 'attribute' is not supported" },
+        { "{{ 'abc'.startswith('b', 1) }}", "'startswith' with so many arguments is not supported" },
+        { "{{ 'abc' | length(1) }}", "'length' with so many arguments" },
+        { "{{ 'abc'.split(',', sep=',') }}", "'split' with the argument 'sep'" },
+        { "{{ 1 is odd(1) }}", "'odd' with so many arguments" },
+        { "{{ 'abc'.replace('', '-') }}", "not empty" },
+        { "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(1, 2) }}", "the macro 'f' does not take these arguments" },
+        { "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(b=2) }}", "the macro 'f' does not take these arguments" },
+        { "{% macro f(a) %}{{ varargs }}{% endmacro %}{{ f(1) }}", "'varargs' is not supported" },
+        { "{% for i in [1] %}{% macro f() %}{% endmacro %}{% endfor %}", "a macro inside a loop" },
+        { "{{ '\\N{BULLET}' }}", "the escape \\N{BULLET}" },
+        { "{{ '\\ud83d' }}", "the escape \\ud83d" },
+        { "{{ '\\x4' }}", "the escape \\x4" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char error[1024] = "";
@@ -158,6 +195,78 @@ Test(chat, what_it_cannot_do_is_one_sentence)
                   error);
         cr_expect_eq(text.length, 0);
         verl_text_done(&text);
+        verl_tokenizer_close(&tokenizer);
+    }
+}
+
+// What the template says of a message that has more keys than role and content, or why it cannot.
+static int
+s_whole(const char *source, const char *message, verl_text_t *text, char *error, size_t error_size)
+{
+    verl_tokenizer_t *tokenizer = s_with_template(source);
+    json_t *json = json_loads(message, JSON_DECODE_ANY, NULL);
+    cr_assert(json);
+    const verl_chat_message_t one = { .role = "user", .content = "", .whole = json };
+    int rc = verl_chat_text(tokenizer, &one, 1, false, text, error, error_size);
+    json_decref(json);
+    verl_tokenizer_close(&tokenizer);
+    return rc;
+}
+
+Test(chat, a_template_sees_every_key_of_a_message)
+{
+    char error[1024] = "";
+    verl_text_t text = { 0 };
+#define MESSAGE \
+    "{\"role\": \"user\", \"name\": \"é\", \"tool_calls\": [{\"function\": {\"arguments\": {\"b\": 2, \"a\": []}}}], " \
+    "\"n\": 6, \"last\": true, \"nothing\": null}"
+    static const char source[] =
+        "{% for m in messages %}{{ m.name }}{{ m.tool_calls[0].function.arguments | tojson }}{{ m.n + 1 }}"
+        "{% if m.last %}!{% endif %}{{ m.nothing is none }} {{ m | tojson }}{% endfor %}";
+    cr_assert_eq(s_whole(source, MESSAGE, &text, error, sizeof error), 0, "%s", error);
+    cr_expect_str_eq(text.data, "é{\"b\": 2, \"a\": []}7!True " MESSAGE);
+    verl_text_done(&text);
+}
+
+Test(chat, a_message_that_the_language_cannot_hold_is_one_sentence)
+{
+    char error[1024] = "", deep[200] = "";
+    verl_text_t text = { 0 };
+    cr_assert_eq(s_whole("x", "{\"role\": \"user\", \"p\": [0.5]}", &text, error, sizeof error), -1);
+    cr_expect(strstr(error, "a message has a number with a point"), "%s", error);
+    memset(deep, '[', 80);
+    memset(deep + 80, ']', 80);
+    cr_assert_eq(s_whole("x", deep, &text, error, sizeof error), -1);
+    cr_expect(strstr(error, "a message is nested too deep"), "%s", error);
+    cr_assert_eq(text.length, 0);
+    verl_text_done(&text);
+}
+
+// A tokenizer with these files beside it, and what "bos eos unk" is to a template.
+static verl_tokenizer_t *
+s_with_files(const char *config, const char *map)
+{
+    verl_tokenizer_t *tokenizer = s_with_template("{{ bos_token }} {{ eos_token }} {{ unk_token }}{{ mask_token }}");
+    verl_tokenizer_close(&tokenizer);
+    fixture_write("tokenizer_config.json", config, strlen(config));
+    fixture_write("special_tokens_map.json", map, strlen(map));
+    return fixture_open(g_folder);
+}
+
+Test(chat, special_tokens_have_their_names_from_both_files)
+{
+    static const struct { const char *config, *map, *expected;
+    } cases[] = {
+        { "{}", "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": {\"content\": \"<|eot_id|>\"}}",
+          "<|begin_of_text|> <|eot_id|> " },
+        { "{\"eos_token\": \"<|end_of_text|>\", \"unk_token\": \"<|eot_id|>\", \"mask_token\": \"<|eot_id|>\"}",
+          "{\"eos_token\": \"<|eot_id|>\", \"mask_token\": null}", " <|eot_id|> <|eot_id|>" },
+        { "{\"eos_token\": \"<|end_of_text|>\", \"added_tokens_decoder\": {}}", "{\"eos_token\": \"<|eot_id|>\"}",
+          " <|end_of_text|> " },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_tokenizer_t *tokenizer = s_with_files(cases[i].config, cases[i].map);
+        s_expect(tokenizer, s_user, 1, false, cases[i].expected);
         verl_tokenizer_close(&tokenizer);
     }
 }

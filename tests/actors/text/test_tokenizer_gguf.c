@@ -141,7 +141,7 @@ Test(tokenizer_gguf, it_is_the_same_tokenizer)
     cr_assert_eq(verl_tokenizer_bos(gguf), 1800);
     cr_assert_eq(verl_tokenizer_eos(gguf), 1804);
     verl_text_t chat = { 0 };
-    static const verl_chat_message_t hi = { "user", "hi" };
+    static const verl_chat_message_t hi = { .role = "user", .content = "hi" };
     cr_assert_eq(verl_chat_text(gguf, &hi, 1, false, &chat, error, sizeof error), 0, "%s", error);
     cr_assert_str_eq(chat.data, "<user>hi<|eot_id|>");
     verl_text_done(&chat);

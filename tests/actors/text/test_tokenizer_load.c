@@ -306,3 +306,55 @@ Test(tokenizer_load, what_is_not_supported_is_named)
         cr_assert(strstr(error, cases[i].named) && strstr(error, path), "%s: %s", cases[i].json, error);
     }
 }
+
+// The token <|eot_id|> of the small tokenizer has no flag but special.
+#define EOT(flags) "{\"added_tokens_decoder\": {\"1804\": {\"content\": \"<|eot_id|>\", \"special\": true" flags "}}}"
+
+Test(tokenizer_load, a_token_that_stands_only_beside_it_is_named)
+{
+    static const struct { const char *file, *text, *named;
+    } cases[] = {
+        { "tokenizer_config.json", "{\"eos_token\": \"Hi\"}", "\"Hi\" of eos_token in tokenizer_config.json" },
+        { "tokenizer_config.json", "{\"image_token\": {\"content\": \"<i>\"}}", "\"<i>\" of image_token" },
+        { "tokenizer_config.json", "{\"added_tokens_decoder\": {\"5000\": {\"content\": \"<|mine|>\"}}}",
+          "\"<|mine|>\" of added_tokens_decoder" },
+        { "tokenizer_config.json", "{\"additional_special_tokens\": [\"<|eot_id|>\", \"<|mine|>\"]}",
+          "\"<|mine|>\" of additional_special_tokens" },
+        { "tokenizer_config.json", "{\"extra_special_tokens\": {\"mine\": \"<|mine|>\"}}",
+          "\"<|mine|>\" of extra_special_tokens" },
+        { "tokenizer_config.json", EOT(", \"lstrip\": true"),
+          "\"<|eot_id|>\" has lstrip = false in its added_tokens, and true in tokenizer_config.json" },
+        { "tokenizer_config.json", EOT(", \"normalized\": true"), "normalized = false" },
+        { "tokenizer_config.json", "{\"split_special_tokens\": true}", "split_special_tokens is true" },
+        { "special_tokens_map.json", "{\"eos_token\": \"Hi\"}", "\"Hi\" of eos_token in special_tokens_map.json" },
+        { "special_tokens_map.json", "{\"additional_special_tokens\": [\"<|mine|>\"]}", "\"<|mine|>\"" },
+        { "special_tokens_map.json", "[]", "special_tokens_map.json beside it must be an object" },
+        { "added_tokens.json", "{\"<|mine|>\": 5000}", "\"<|mine|>\" of a token in added_tokens.json" },
+        { "added_tokens.json", "{\"<|eot_id|>\": 5000}", "\"<|eot_id|>\" has the id 1804" },
+    };
+    verl_text_t json = fixture_read(s_small);
+    fixture_write("tokenizer.json", json.data, json.length);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[1024] = "", path[256];
+        snprintf(path, sizeof path, "%s", fixture_write(cases[i].file, cases[i].text, strlen(cases[i].text)));
+        cr_expect_eq(verl_tokenizer_check(g_folder, error, sizeof error), -1, "%s", cases[i].text);
+        cr_expect(strstr(error, cases[i].named), "%s: %s", cases[i].text, error);
+        cr_assert_eq(unlink(path), 0);
+    }
+    verl_text_done(&json);
+}
+
+Test(tokenizer_load, files_beside_it_that_say_the_same_are_right)
+{
+    static const char config[] = EOT(""), added[] = "{\"<|mine|>\": 5000}", text[] = "a <|eot_id|>";
+    verl_text_t json = fixture_read(s_small);
+    fixture_write("tokenizer.json", json.data, json.length);
+    fixture_write("tokenizer_config.json", config, strlen(config));
+    fixture_write("added_tokens.json", added, strlen(added));  // does not count beside an added_tokens_decoder
+    verl_tokenizer_t *tokenizer = fixture_open(g_folder);
+    verl_token_ids_t ids = fixture_encode(tokenizer, text, strlen(text), VERL_TOKENIZER_PARSE_SPECIAL);
+    cr_assert_eq(ids.data[ids.count - 1], 1804);
+    verl_token_ids_done(&ids);
+    verl_tokenizer_close(&tokenizer);
+    verl_text_done(&json);
+}
