@@ -20,12 +20,14 @@ static const verl_option_t s_state_options[] = {
 
 static const verl_option_t s_work_options[] = {
     { .name = "rows", .type = VERL_OPTION_INT, .offset = offsetof(verl_loader_options_t, rows), .fallback = NULL,
-      .min = 0, .max = 16777216, .unit = "prompts", .about = "prompts of a batch; 0: all that the files have",
+      .min = 0, .max = 16777216, .unit = "prompts", .about = "prompts of a batch; 0: all that the files have (a held-out set of fewer: again = true)",
       .also = "verl:data.train_batch_size trl:per_device_train_batch_size openrlhf:--rollout_batch_size" },
     VERL_INT(verl_loader_options_t, epochs, 0, 0, 1e9, "epochs",
              "passes over the data after which the run ends; 0: no end", .also = "verl:trainer.total_epochs trl:num_train_epochs openrlhf:--num_episodes"),
     VERL_BOOL(verl_loader_options_t, shuffle, true, "a new order in every epoch, the same in every run",
               .also = "verl:data.shuffle"),
+    VERL_BOOL(verl_loader_options_t, again, false,
+              "every batch has the rows of the first: a held-out set of fewer rows than the files have"),
     VERL_BOOL(verl_loader_options_t, drop_last, false, "an epoch ends with its last whole batch"),
     VERL_INT(verl_loader_options_t, max_prompt_tokens, 0, 0, 1e9, "tokens", "longest prompt; 0: any",
              .also = "verl:data.max_prompt_length trl:max_prompt_length openrlhf:--prompt_max_len"),
@@ -198,11 +200,11 @@ s_load(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
 {
     (void) in;
     verl_loader_t *self = verl_stage_state(stage);
+    const verl_loader_options_t *options = verl_stage_options(stage);
     const verl_schema_t *schema = verl_jsonl_schema(self->data);
-    verl_sampler_t sampler = verl_loader_sampler(verl_stage_options(stage), verl_jsonl_records(self->data),
-                                       verl_stage_seed(stage));
+    verl_sampler_t sampler = verl_loader_sampler(options, verl_jsonl_records(self->data), verl_stage_seed(stage));
     verl_load_t load = { 0 };
-    int rc = s_read(stage, self, &sampler, verl_stage_ordinal(stage), &load);
+    int rc = s_read(stage, self, &sampler, options->again ? 0 : verl_stage_ordinal(stage), &load);
     if (rc == 0)
         rc = verl_loader_encode(stage, self, schema, &load);
     if (rc == 0)

@@ -18,7 +18,7 @@ typedef struct verl_loader {
 
 typedef struct verl_loader_options {
     int64_t rows, epochs, max_prompt_tokens;
-    bool    shuffle, drop_last;
+    bool    shuffle, again, drop_last;
     int     too_long;
 } verl_loader_options_t;
 
