@@ -67,7 +67,9 @@ static void
 s_name_words(const change_t *self, json_t *answer)
 {
     const char *refusal = verl_client_refusal(answer);
-    char *text = refusal && self->words ? verl_inject_unplaced(refusal, self->path, self->words, self->words_count) : NULL;
+    char *text = NULL;
+    if (refusal && self->words)
+        text = verl_inject_unplaced(refusal, self->path, self->words, self->words_count);
     if (text)
         json_object_set_new(answer, "error", verl_json_text(text));
     free(text);

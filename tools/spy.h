@@ -41,7 +41,7 @@ int verl_spy_timeline(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_report(int argc, char **argv, const verl_spy_options_t *options);
 int verl_spy_replay(int argc, char **argv, const verl_spy_options_t *options);
 
-// The value of option `name` at words[*at], as "--name VALUE" or "--name=VALUE"; NULL where it is another word, and
+// The value of option `name` at words[*at], as "--name VALUE" or "--name=VALUE", "-nVALUE" too; NULL where it is another word, and
 // where it is this option without a value: then *missing is set, too. *at moves to the last word that was used.
 const char *verl_spy_value(int count, char **words, int *at, const char *name, bool *missing);
 

@@ -12,15 +12,15 @@
 static int
 s_help(void)
 {
-    printf("usage: verl-spy graph [--dot | --mermaid | --svg] [--rates] [--run DIR] [--json]\n"
+    printf("usage: verl-spy graph [dot | mermaid | svg] [--rates] [--run DIR] [--json]\n"
            "\n"
            "Writes the graph of a live run to standard output: its stages in their actors, the columns that travel "
            "from stage\n"
            "to stage, and the weights that are published (dashed).\n"
            "\n"
-           "  --dot       for graphviz (the default)\n"
-           "  --mermaid   for documents in Markdown\n"
-           "  --svg       a picture, laid out here\n"
+           "  dot         for graphviz (the default); --dot, --mermaid and --svg mean the same\n"
+           "  mermaid     for documents in Markdown\n"
+           "  svg         a picture, laid out here\n"
            "  --rates     with what each stage does now: batches a second over the run, and its queue\n");
     return verl_spy_written(NAME);
 }
@@ -232,7 +232,7 @@ verl_spy_graph(int argc, char **argv, const verl_spy_options_t *options)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             return s_help();
         for (size_t j = 0; j < sizeof forms / sizeof *forms; j++)
-            if (strcmp(argv[i], forms[j].word) == 0)
+            if (strcmp(argv[i], forms[j].word) == 0 || strcmp(argv[i], forms[j].word + strlen("--")) == 0)
                 found = forms[j].form;
         if (found && form)
             return verl_spy_usage(NAME, "one form at a time");

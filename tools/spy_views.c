@@ -27,6 +27,7 @@ verl_spy_ask(verl_client_t *client, json_t *request, const char *name)
     verl_error_t error = { "" };
     json_t *answer = verl_client_ask(client, request, ANSWER_MS, &error);
     const char *refusal = answer ? verl_client_refusal(answer) : error.text;
+    json_object_del(answer, "id");          // of the conversation
     if (!refusal)
         return answer;
     if (verl_client_why(client) != VERL_CLIENT_INTERRUPTED)

@@ -49,7 +49,7 @@ verl_spy_value(int count, char **words, int *at, const char *name, bool *missing
     if (words[*at][length] == '=')
         return words[*at] + length + 1;
     if (words[*at][length])
-        return NULL;
+        return name[1] == '-' ? NULL : words[*at] + length;     // "-n3"
     if (*at + 1 < count)
         return words[++*at];
     *missing = true;

@@ -20,7 +20,7 @@ static const verl_spy_command_t s_commands[] = {
     { "top", verl_spy_top, RUN | JSON | TIMEOUT, "[--once]",
       "stages and actors, drawn again each second on a terminal" },
     { "batch", verl_spy_batch, RUN | JSON, "N", "one batch's way through the stages, and what it waits for" },
-    { "graph", verl_spy_graph, RUN | JSON, "[--dot|--mermaid|--svg] [--rates]", "the running topology" },
+    { "graph", verl_spy_graph, RUN | JSON, "[dot|mermaid|svg] [--rates]", "the running topology" },
     { "timeline", verl_spy_timeline, RUN, "FILE [--seconds S]",
       "some seconds of a run for a viewer of timelines (Perfetto)" },
     { "report", verl_spy_report, RUN | JSON, "[--seconds S]",

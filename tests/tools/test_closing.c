@@ -67,12 +67,12 @@ Test(closing, a_run_that_went_back_tells_of_all_its_lives, .timeout = 100)
     run_done(&run);
 }
 
-// drain_timeout is for the batches under way: a checkpoint that takes longer is written all the same.
+// drain_timeout is for the batches under way, here one: a checkpoint that takes longer is written all the same.
 Test(closing, a_last_checkpoint_may_take_longer_than_the_batches_under_way, .timeout = 100)
 {
     run_t run;
-    run_start_after(&run, COUNTER("local sum = 0; for i = 1, 600000000 do sum = sum + i end"),
-                    COUNTED("steps = 100000\ndrain_timeout = 1\n", "instructions = 1000000000000\n"), "");
+    run_start_after(&run, COUNTER("local sum = 0; for i = 1, 150000000 do sum = sum + i end"),
+                    COUNTED("steps = 100000\nmax_in_flight = 1\ndrain_timeout = 0.5\n", "instructions = 1000000000000\n"), "");
     s_await(&run);
     run_until_steps(&run, 5);
     s_interrupt(&run);

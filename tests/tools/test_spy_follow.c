@@ -35,6 +35,19 @@ Test(spy_follow, shows_each_message_and_counts_exactly)
     world_close(world);
 }
 
+Test(spy_follow, a_count_may_be_joined_to_its_letter)
+{
+    world_t *world = world_open();
+    spy_t spy;
+    s_follow(&spy, world, "--run $RUN -n3");
+    atomic_store(&world->wanted, 1000);
+    spy_wait(&spy, 20);
+    cr_assert_eq(spy.code, 0, "%s", spy.remarks);
+    cr_assert_eq(spy_lines(spy.said), 3);
+    spy_done(&spy);
+    world_close(world);
+}
+
 Test(spy_follow, json_has_what_the_design_names)
 {
     world_t *world = world_open();

@@ -187,9 +187,28 @@ Test(graph, writes_each_form_of_a_live_run)
     shown_done(&shown);
     json_t *plan = show_json(&run, "graph --json --run run");
     cr_expect_eq(number(named(plan, "actors", "b"), "replicas"), 2);
+    cr_expect(!json_object_get(plan, "id"), "what numbers the conversation is no part of the plan");
     json_decref(plan);
     shown = show(&run, "graph --svg --dot --run run");
     cr_expect_eq(shown.code, 2);
+    shown_done(&shown);
+    run_cut(&run);
+}
+
+// As the subcommands are: dot, mermaid, svg.
+Test(graph, a_form_may_be_a_word)
+{
+    run_t run;
+    run_start(&run, "[run]\nname = \"drawn\"\nsteps = 1000000\n[stage.a]\nkind = \"synthetic\"\nbusy_ms = 5\n", "");
+    run_until_steps(&run, 5);
+    shown_t shown = show(&run, "graph mermaid --run run");
+    cr_expect(shown.code == 0 && strncmp(shown.out, "flowchart LR\n", 13) == 0, "%s%s", shown.out, shown.said);
+    shown_done(&shown);
+    shown = show(&run, "graph --run run svg");
+    cr_expect(shown.code == 0 && s_check_xml(shown.out) > 2, "%s", shown.said);
+    shown_done(&shown);
+    shown = show(&run, "graph png --run run");
+    cr_expect(shown.code == 2 && strstr(shown.said, "'png' is not understood"), "%s", shown.said);
     shown_done(&shown);
     run_cut(&run);
 }

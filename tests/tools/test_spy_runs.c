@@ -141,18 +141,22 @@ static const char s_learning[] =
     "[stage.advantage]\nkind = \"advantage\"\nestimator = \"grpo\"\ndepends_on = [\"reward\"]\n"
     "[stage.update]\nactor = \"policy\"\ndepends_on = [\"advantage\"]\nlr = 1e-4\n";
 
+// Under a sanitizer a spy takes seconds to start, and a step as long as ten.
+#define WATCHERS (SANITIZED ? 6 : 40)
+#define WATCHED  (SANITIZED ? "--steps 60" : "")
+
 // Attaching, filtering and detaching changes no bit of what the run measures.
-Test(spy_runs, a_run_that_is_watched_measures_the_same, .timeout = 200)
+Test(spy_runs, a_run_that_is_watched_measures_the_same, .timeout = 200 * SLOWER)
 {
     static const char *const words[] = { "-n 3 --quiet", "-n 2 --values --stats --kind all --quiet",
                                          "--timeout 0.05 --kind all --json --quiet" };
     run_t plain, watched;
-    run_whole(&plain, s_learning, "");
+    run_whole(&plain, s_learning, WATCHED);
     cr_assert_eq(plain.code, 0, "%s", plain.said);
-    run_start(&watched, s_learning, "");
+    run_start(&watched, s_learning, WATCHED);
     run_until_steps(&watched, 1);
     int attached = 0;
-    for (int i = 0; i < 40 && kill(watched.pid, 0) == 0; i++) {
+    for (int i = 0; i < WATCHERS && kill(watched.pid, 0) == 0; i++) {
         char name[32], *lines;
         snprintf(name, sizeof name, "spy%d", i);
         if (s_wait(s_spy(&watched, name, words[i % 3])) != 0)
