@@ -16,7 +16,8 @@
 
 #define CHUNK      ((size_t) 1 << 20)  // bytes of one read while indexing
 #define LONGEST    ((int64_t) 1 << 30) // bytes of one line
-#define LOOK_AHEAD 64                  // records that discovery reads, and that may settle a list empty in the first
+#define SMALL      ((int64_t) 8 << 20) // bytes of a data set whose every record has a say in the schema
+#define LOOK_AHEAD 64                  // records of each file that discovery reads, and that have a say in a larger one
 
 typedef struct place {
     int64_t offset; // of the line's first byte in its file
@@ -35,6 +36,7 @@ struct verl_jsonl {
     size_t file_count;
     place_t *places; // one a record
     int64_t records, room;
+    int64_t bytes; // of all files
     verl_schema_t schema;
 };
 
@@ -174,9 +176,10 @@ s_scan_file(scan_t *scan, char *chunk)
 }
 
 static int
-s_open_file(file_t *file, const char *path, char *error, size_t error_size)
+s_open_file(verl_jsonl_t *self, const char *path, char *error, size_t error_size)
 {
     struct stat info;
+    file_t *file = &self->files[self->file_count++];
     file->path = strdup(path);
     file->handle = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a fifo without a writer must not block
     if (!file->path || file->handle < 0 || fstat(file->handle, &info)) {
@@ -188,9 +191,11 @@ s_open_file(file_t *file, const char *path, char *error, size_t error_size)
                  S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
         return -1;
     }
+    self->bytes += info.st_size;
     return 0;
 }
 
+// Notes where the records are; of a data set that is not small, of the first `most` of each file.
 static int
 s_index(verl_jsonl_t *self, const char *const *paths, size_t count, int64_t most, char *error, size_t error_size)
 {
@@ -199,15 +204,15 @@ s_index(verl_jsonl_t *self, const char *const *paths, size_t count, int64_t most
     int status = chunk && self->files ? 0 : -1;
     if (status)
         snprintf(error, error_size, "no memory to read %zu files: free some", count);
+    for (size_t i = 0; i < count && status == 0; i++)
+        status = s_open_file(self, paths[i], error, error_size);
+    if (self->bytes <= SMALL)
+        most = INT64_MAX;
     for (size_t i = 0; i < count && status == 0; i++) {
         file_t *file = &self->files[i];
         file->first = self->records;
-        file->handle = -1;
-        self->file_count = i + 1;
         scan_t scan = { self, file, most, 0, 1, true, { paths[i], 1, error, error_size } };
-        status = s_open_file(file, paths[i], error, error_size);
-        if (status == 0)
-            status = s_scan_file(&scan, chunk);
+        status = s_scan_file(&scan, chunk);
     }
     free(chunk);
     return status;
@@ -263,41 +268,76 @@ s_load(const verl_jsonl_t *self, int64_t index, verl_line_t *line, char *error, 
     return root;
 }
 
-// Takes the type of a list that no record has settled so far from one more record; true where it is settled now.
-static bool
-s_settle_field(verl_field_t *field, json_t *root)
+// What later records may make of a field's type, by its value in an earlier one.
+typedef enum open_type { SETTLED, INTEGERS, EMPTY_LIST } open_type_t;
+
+static open_type_t
+s_openness(const json_t *value)
 {
-    const json_t *item = json_array_get(json_object_get(root, field->name), 0);
-    if (json_is_real(item))
-        field->type = VERL_FIELD_F32_LIST;
-    else if (json_is_object(item))
-        field->type = VERL_FIELD_MESSAGES;
-    return item != NULL;
+    if (json_is_array(value) && json_array_size(value) == 0)
+        return EMPTY_LIST;
+    return json_is_integer(value) || (json_is_array(value) && verl_data_list_type(value) == VERL_FIELD_I32_LIST)
+               ? INTEGERS
+               : SETTLED;
 }
 
-// Settles the types of lists that are empty in the first record, each by the first record that has elements there.
+// Lets one more record have its say: an empty list becomes one of what is there, integers become reals.
 static void
-s_settle(verl_jsonl_t *self, json_t *first)
+s_settle_field(verl_field_t *field, open_type_t *open, const json_t *value)
+{
+    int type = value ? verl_data_type(value) : -1;
+    bool widens = (field->type == VERL_FIELD_I64 && type == VERL_FIELD_F32) ||
+                  (field->type == VERL_FIELD_I32_LIST && type == VERL_FIELD_F32_LIST);
+    bool fills = *open == EMPTY_LIST && json_array_size(value) > 0 && type >= 0;
+    if (*open == SETTLED || !(widens || fills))
+        return;
+    field->type = (verl_field_type_t) type;
+    *open = s_openness(value);
+}
+
+// Behind the last record of a file that has a say in the schema: the same whether all are indexed or the first alone.
+static int64_t
+s_end_of_look(const verl_jsonl_t *self, size_t file)
+{
+    int64_t end = file + 1 < self->file_count ? self->files[file + 1].first : self->records;
+    int64_t most = self->files[file].first + LOOK_AHEAD;
+    return self->bytes > SMALL && end > most ? most : end;
+}
+
+// Lets record `index` have its say in all fields; how many are still open.
+static size_t
+s_settle_record(verl_jsonl_t *self, int64_t index, open_type_t *open)
 {
     char ignored[256];
-    bool *settled = calloc(self->schema.count, sizeof *settled);
+    verl_line_t line;
     size_t left = 0;
-    for (size_t f = 0; settled && f < self->schema.count; f++) {
-        const json_t *list = json_object_get(first, self->schema.fields[f].name);
-        settled[f] = !json_is_array(list) || json_array_size(list) > 0;
-        left += !settled[f];
+    json_t *root = s_load(self, index, &line, ignored, sizeof ignored);
+    for (size_t f = 0; f < self->schema.count; f++) {
+        if (root)
+            s_settle_field(&self->schema.fields[f], &open[f], json_object_get(root, self->schema.fields[f].name));
+        left += open[f] != SETTLED;
     }
-    for (int64_t i = 1; i < self->records && i < LOOK_AHEAD && left > 0; i++) {
-        verl_line_t line;
-        json_t *root = s_load(self, i, &line, ignored, sizeof ignored);
-        for (size_t f = 0; root && f < self->schema.count; f++)
-            if (!settled[f] && s_settle_field(&self->schema.fields[f], root)) {
-                settled[f] = true;
-                left--;
-            }
-        json_decref(root);
+    json_decref(root);
+    return left;
+}
+
+// Settles the types that the first record leaves open: of empty lists, and of integers that may be reals elsewhere.
+static int
+s_settle(verl_jsonl_t *self, const verl_line_t *line, json_t *first)
+{
+    open_type_t *open = calloc(self->schema.count, sizeof *open);
+    size_t left = 0;
+    if (!open)
+        return verl_line_fail(line, "no memory for the schema: free some");
+    for (size_t f = 0; f < self->schema.count; f++) {
+        open[f] = s_openness(json_object_get(first, self->schema.fields[f].name));
+        left += open[f] != SETTLED;
     }
-    free(settled);
+    for (size_t file = 0; file < self->file_count; file++)
+        for (int64_t i = self->files[file].first; left > 0 && i < s_end_of_look(self, file); i++)
+            left = s_settle_record(self, i, open);
+    free(open);
+    return 0;
 }
 
 // The schema of the first record, which is also read whole, so that what is wrong in it shows at once.
@@ -305,11 +345,9 @@ static int
 s_first(verl_jsonl_t *self, char *error, size_t error_size)
 {
     verl_line_t line;
-    int open = 0, status = -1;
+    int status = -1;
     json_t *root = s_load(self, 0, &line, error, error_size);
-    if (root && verl_schema_infer(&line, root, &self->schema, &open) == 0) {
-        if (open)
-            s_settle(self, root);
+    if (root && verl_schema_infer(&line, root, &self->schema) == 0 && s_settle(self, &line, root) == 0) {
         verl_record_t *record = verl_schema_apply(&line, &self->schema, root);
         status = record ? 0 : -1;
         verl_jsonl_release(&record);
@@ -345,6 +383,8 @@ verl_jsonl_discover(const char *const *paths, size_t count, verl_schema_t *schem
     verl_jsonl_t *self = s_open(paths, count, LOOK_AHEAD, error, error_size);
     int status = self ? 0 : -1;
     for (int64_t i = 1; status == 0 && i < self->records; i++) {
+        if (i - s_file_of(self, i)->first >= LOOK_AHEAD)
+            continue;
         verl_record_t *record = verl_jsonl_read(self, i, error, error_size);
         status = record ? 0 : -1;
         verl_jsonl_release(&record);

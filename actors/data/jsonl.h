@@ -2,8 +2,10 @@
 //
 // Opening reads every file once, to note where each line begins; a record is read and parsed when it is asked for, so
 // that a data set may be larger than memory. Blank lines are skipped, lines may be of any length up to 1 GiB.
-// The schema (field names and types) is that of the first record; every later record must have exactly its fields. A
-// list that is empty there gets its type from the first of 64 records that has elements in it, else i32.
+// The schema (field names and types) is that of the first record; every later record must have exactly its fields. Two
+// types it leaves open: a list that is empty gets its type from the first record that has elements in it, else i32; and
+// integers are reals where a later record has a real there. All records of a data set of up to 8 MiB have that say, of a
+// larger one the first 64 of each file, so that the schema is a function of the files alone.
 // Every error is `file:line: what is wrong: what would be right`.
 #ifndef VERL_DATA_JSONL_H
 #define VERL_DATA_JSONL_H
@@ -13,9 +15,9 @@
 typedef enum {
     VERL_FIELD_TEXT,     // a string
     VERL_FIELD_I64,      // an integer, or true / false as 1 / 0
-    VERL_FIELD_F32,      // a real; later records may write integers
+    VERL_FIELD_F32,      // a real; other records may write integers that it can hold
     VERL_FIELD_I32_LIST, // a list of integers, each within 32 bits
-    VERL_FIELD_F32_LIST, // a list of numbers, the first of them a real
+    VERL_FIELD_F32_LIST, // a list of numbers, at least one of them a real
     VERL_FIELD_MESSAGES, // a list of {"role", "content"}: kept as compact JSON text (messages.h reads it)
     VERL_FIELD_JSON,     // any other object: kept as compact JSON text
 } verl_field_type_t;
@@ -58,9 +60,8 @@ int64_t verl_schema_find(const verl_schema_t *schema, const char *name);
 // Frees what a schema holds and leaves it empty; accepts an empty one.
 void verl_schema_done(verl_schema_t *schema);
 
-// Reads only the first records of each file (at most 64), for checks before a run: *schema is that of the first, and
-// the others must have the same. 0, or -1 with the reason in error. The caller owns *schema (verl_schema_done). Blocks
-// on the files.
+// Checks only the first records of each file (at most 64), before a run: *schema is that of the data set, and they must
+// have it. 0, or -1 with the reason in error. The caller owns *schema (verl_schema_done). Blocks on the files.
 int verl_jsonl_discover(const char *const *paths, size_t count, verl_schema_t *schema, char *error, size_t error_size);
 
 // Opens count files as one data set, in their order. NULL with the reason in error: no file, not a regular file, no

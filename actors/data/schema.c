@@ -136,15 +136,16 @@ int
 verl_data_list_type(const json_t *list)
 {
     const json_t *first = json_array_get(list, 0);
-    if (!first || json_is_integer(first))
-        return VERL_FIELD_I32_LIST;
-    if (json_is_real(first))
-        return VERL_FIELD_F32_LIST;
-    return json_is_object(first) ? VERL_FIELD_MESSAGES : -1;
+    if (first && !json_is_number(first))
+        return json_is_object(first) ? VERL_FIELD_MESSAGES : -1;
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_is_real(json_array_get(list, i)))
+            return VERL_FIELD_F32_LIST;
+    return VERL_FIELD_I32_LIST;
 }
 
-static int
-s_type_of(const json_t *value)
+int
+verl_data_type(const json_t *value)
 {
     switch (json_typeof(value)) {
     case JSON_OBJECT:
@@ -175,17 +176,16 @@ s_fail_type(const verl_line_t *line, const char *name, const json_t *value)
 }
 
 int
-verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, int *open)
+verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema)
 {
     const char *name;
     json_t *value;
     *schema = (verl_schema_t){ .fields = calloc(json_object_size(root), sizeof(verl_field_t)) };
-    *open = 0;
     if (!schema->fields)
         return verl_line_fail(line, "no memory for the schema: free some");
     json_object_foreach(root, name, value)
     {
-        int type = s_type_of(value);
+        int type = verl_data_type(value);
         char *copy = type < 0 || !*name ? NULL : strdup(name);
         if (!copy) {
             if (!*name)
@@ -197,7 +197,6 @@ verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema, 
             verl_schema_done(schema);
             return -1;
         }
-        *open |= json_is_array(value) && json_array_size(value) == 0;
         schema->fields[schema->count++] = (verl_field_t){ copy, (verl_field_type_t) type };
     }
     return 0;

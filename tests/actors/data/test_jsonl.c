@@ -142,6 +142,77 @@ Test(jsonl, a_list_that_is_empty_first_gets_its_type_later)
     verl_jsonl_destroy(&set);
 }
 
+Test(jsonl, a_list_is_of_reals_where_any_of_its_numbers_is)
+{
+    verl_jsonl_t *set = s_open("{\"lr\":[0,0.5]}\n{\"lr\":[1]}\n");
+    cr_assert(set, "%s", s_error);
+    verl_record_t *record = verl_jsonl_read(set, 0, s_error, sizeof s_error);
+    cr_assert(record && record->values[0].reals[0] == 0.0f && record->values[0].reals[1] == 0.5f, "%s", s_error);
+    verl_jsonl_release(&record);
+    verl_jsonl_destroy(&set);
+}
+
+Test(jsonl, integers_become_reals_where_a_later_record_writes_one)
+{
+    verl_jsonl_t *set = s_open("{\"x\":1,\"l\":[],\"m\":[3],\"n\":7}\n{\"x\":2,\"l\":[4],\"m\":[],\"n\":8}\n"
+                               "{\"x\":2.5,\"l\":[1,0.5],\"m\":[5,-0.5],\"n\":9}\n");
+    cr_assert(set, "%s", s_error);
+    const verl_field_type_t types[] = { VERL_FIELD_F32, VERL_FIELD_F32_LIST, VERL_FIELD_F32_LIST, VERL_FIELD_I64 };
+    for (size_t f = 0; f < 4; f++)
+        cr_assert_eq(verl_jsonl_schema(set)->fields[f].type, types[f], "field %zu", f);
+    verl_record_t *record = verl_jsonl_read(set, 0, s_error, sizeof s_error);
+    cr_assert(record && record->values[0].real == 1.0f && record->values[2].reals[0] == 3.0f, "%s", s_error);
+    verl_jsonl_release(&record);
+    verl_jsonl_destroy(&set);
+}
+
+Test(jsonl, integers_that_reals_cannot_hold_do_not_become_reals)
+{
+    s_check_refused("{\"x\":16777217}\n{\"x\":2.5}\n", "1: field \"x\" is 16777217", "a real has 32 bits");
+    s_check_second("{\"x\":2}\n{\"x\":16777217}\n{\"x\":2.5}\n", "a.jsonl:2:", "a real has 32 bits");
+}
+
+// Records {"n": 0}, {"n": 1} … with one {"n": 0.5} at number `real`, `fill` bytes of another field in each.
+static const char *
+s_write_numbers(const char *name, int count, int real, int fill)
+{
+    char *text = malloc((size_t) count * ((size_t) fill + 64)), *at = text;
+    for (int i = 0; i < count; i++)
+        at += i == real ? sprintf(at, "{\"n\":0.5,\"t\":\"%0*d\"}\n", fill, 0)
+                        : sprintf(at, "{\"n\":%d,\"t\":\"%0*d\"}\n", i, fill, 0);
+    const char *path = s_write(name, text, (size_t) (at - text));
+    free(text);
+    return path;
+}
+
+// Both readers of a schema have to find this type of the field n.
+static void
+s_check_both(const char *const *paths, size_t count, verl_field_type_t type)
+{
+    verl_schema_t schema;
+    verl_jsonl_t *set = verl_jsonl_open(paths, count, s_error, sizeof s_error);
+    cr_assert(set, "%s", s_error);
+    cr_assert_eq(verl_jsonl_schema(set)->fields[0].type, type);
+    cr_assert_eq(verl_jsonl_discover(paths, count, &schema, s_error, sizeof s_error), 0, "%s", s_error);
+    cr_assert_eq(schema.fields[0].type, type);
+    verl_schema_done(&schema);
+    verl_jsonl_destroy(&set);
+}
+
+Test(jsonl, every_record_of_a_small_data_set_has_its_say)
+{
+    const char *paths[] = { s_write_numbers("a.jsonl", 300, 299, 1), s_write_numbers("b.jsonl", 300, -1, 1) };
+    s_check_both(paths, 2, VERL_FIELD_F32);
+}
+
+Test(jsonl, the_first_records_of_each_large_file_have_their_say)
+{
+    const char *paths[] = { s_write_numbers("a.jsonl", 100, -1, 90000), s_write_numbers("b.jsonl", 64, 63, 1) };
+    s_check_both(paths, 2, VERL_FIELD_F32);
+    s_write_numbers("b.jsonl", 65, 64, 1);
+    s_check_both(paths, 2, VERL_FIELD_I64);
+}
+
 Test(jsonl, blank_lines_and_a_mark_and_carriage_returns_are_skipped)
 {
     verl_jsonl_t *set = s_open("\xef\xbb\xbf\n  \n{\"n\":1}\r\n\r\n\t\n{\"n\":2}\n\n{\"n\":3}");
@@ -239,7 +310,7 @@ Test(jsonl, first_lines_that_are_wrong_are_refused_with_their_line)
     s_check_refused("{\"a\":[\"x\"]}\n", "1: field \"a\" is a list of other things", "integers, reals or");
     s_check_refused("{\"a\":[[1]]}\n", "1: field \"a\" is a list of lists", "integers, reals or");
     s_check_refused("{\"a\":[1,\"2\"]}\n", "1: element 1 of field \"a\" is text", "integers");
-    s_check_refused("{\"a\":[1,2.5]}\n", "1: element 1 of field \"a\" is a real", "integers");
+    s_check_refused("{\"a\":[16777217,2.5]}\n", "1: element 0 of field \"a\" is 16777217", "text would be right");
     s_check_refused("{\"a\":[4294967296]}\n", "1: element 0 of field \"a\" is 4294967296", "32 bits");
     s_check_refused("{\"a\":[0.5,1e60]}\n", "1: element 1 of field \"a\" is 1e+60", "3.4e38");
     s_check_refused("{\"a\":[0.5,16777217]}\n", "1: element 1 of field \"a\" is 16777217", "text would be right");
@@ -265,10 +336,10 @@ Test(jsonl, later_records_that_differ_are_refused_with_their_line)
     s_check_second("{\"a\":1}\n{\"a\":1,\"c\":2}\n", "a.jsonl:2:", "field \"c\" is not in the first record");
     s_check_second("{\"a\":1}\n{\"a\":\"x\"}\n", "a.jsonl:2:", "field \"a\" is text");
     s_check_second("{\"a\":\"x\"}\n{\"a\":1}\n", "a.jsonl:2:", "field \"a\" is an integer");
-    s_check_second("{\"a\":1}\n{\"a\":1.5}\n", "a.jsonl:2:", "decimal point");
+    s_check_second("{\"a\":true}\n{\"a\":1.5}\n", "a.jsonl:2:", "decimal point");
     s_check_second("{\"a\":0.5}\n{\"a\":16777217}\n", "a.jsonl:2:", "field \"a\" is 16777217: a real has 32 bits");
     s_check_second("{\"a\":1}\n{\"a\":null}\n", "a.jsonl:2:", "null");
-    s_check_second("{\"a\":[1]}\n{\"a\":[1.5]}\n", "a.jsonl:2:", "element 0");
+    s_check_second("{\"a\":[1]}\n{\"a\":[1,\"x\"]}\n", "a.jsonl:2:", "element 1");
     s_check_second("{\"a\":[1]}\n{\"a\":7}\n", "a.jsonl:2:", "a list of integers");
     s_check_second("{\"a\":{}}\n{\"a\":[1]}\n", "a.jsonl:2:", "an object");
     s_check_second("{\"a\":1}\nxxx\n", "a.jsonl:2:", "not JSON");
