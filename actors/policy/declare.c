@@ -176,5 +176,6 @@ verl_policy_declare_update(verl_declaration_t *declaration, const void *state, c
             verl_declare_need(declaration, "is_weights? of response_ids");
     }
     s_look_at_decay(declaration, options);
+    verl_declare_divides(declaration, "mini_batch", ((const verl_policy_update_t *) options)->mini_batch);
     return s_look(declaration, state, LEARNER_VECTORS);
 }

@@ -225,26 +225,27 @@ typedef struct verl_option {
                                             // another begins with the same, and who is changed in it begins anew
 } verl_option_t;
 
-// A range check is written !(v >= min && v <= max), so that NaN is refused.
-#define VERL_INT(type_, field, fallback_, min_, max_, unit_, about_, ...) \
+// A range check is written !(v >= min && v <= max), so that NaN is refused. The last argument is `about`; further members
+// may follow it (.also = "…").
+#define VERL_INT(type_, field, fallback_, min_, max_, unit_, ...) \
     { .name = #field, .type = VERL_OPTION_INT, .offset = offsetof(type_, field), .fallback = #fallback_, \
-      .min = (double) (min_), .max = (double) (max_), .unit = unit_, .about = about_, __VA_ARGS__ }
-#define VERL_REAL(type_, field, fallback_, min_, max_, unit_, about_, ...) \
+      .min = (double) (min_), .max = (double) (max_), .unit = unit_, .about = __VA_ARGS__ }
+#define VERL_REAL(type_, field, fallback_, min_, max_, unit_, ...) \
     { .name = #field, .type = VERL_OPTION_REAL, .offset = offsetof(type_, field), .fallback = #fallback_, \
-      .min = (double) (min_), .max = (double) (max_), .unit = unit_, .about = about_, __VA_ARGS__ }
-#define VERL_BOOL(type_, field, fallback_, about_, ...) \
+      .min = (double) (min_), .max = (double) (max_), .unit = unit_, .about = __VA_ARGS__ }
+#define VERL_BOOL(type_, field, fallback_, ...) \
     { .name = #field, .type = VERL_OPTION_BOOL, .offset = offsetof(type_, field), .fallback = #fallback_, \
-      .unit = "", .about = about_, __VA_ARGS__ }
-#define VERL_STRING(type_, field, fallback_, about_, ...) \
+      .unit = "", .about = __VA_ARGS__ }
+#define VERL_STRING(type_, field, fallback_, ...) \
     { .name = #field, .type = VERL_OPTION_STRING, .offset = offsetof(type_, field), .fallback = fallback_, \
-      .unit = "", .about = about_, __VA_ARGS__ }
-#define VERL_CHOICE(type_, field, fallback_, choices_, about_, ...) \
+      .unit = "", .about = __VA_ARGS__ }
+#define VERL_CHOICE(type_, field, fallback_, choices_, ...) \
     { .name = #field, .type = VERL_OPTION_CHOICE, .offset = offsetof(type_, field), .fallback = fallback_, \
-      .choices = choices_, .unit = "", .about = about_, __VA_ARGS__ }
+      .choices = choices_, .unit = "", .about = __VA_ARGS__ }
 // PATH, PATHS, STRINGS, WEIGHTS, TABLE, COMMAND: fallback is NULL (must be given) or .optional = true follows.
-#define VERL_OPTION_OF(kind_, type_, field, about_, ...) \
-    { .name = #field, .type = VERL_OPTION_##kind_, .offset = offsetof(type_, field), .unit = "", .about = about_, \
-      __VA_ARGS__ }
+#define VERL_OPTION_OF(kind_, type_, field, ...) \
+    { .name = #field, .type = VERL_OPTION_##kind_, .offset = offsetof(type_, field), .unit = "", \
+      .about = __VA_ARGS__ }
 #define VERL_OPTIONS_END { .name = NULL }
 
 // ---------------------------------------------------------------------------------------------------------------
@@ -267,6 +268,9 @@ void verl_declare_writes(verl_declaration_t *declaration, const char *option, co
 // The stage works row by row, or gives a row map, like .by_row and .maps of one that always does.
 void verl_declare_by_row(verl_declaration_t *declaration);
 void verl_declare_maps(verl_declaration_t *declaration);
+// The stage works on so many rows at a time, as `option` says (0: on all of them). Where the rows of a batch are known
+// before the start, these have to divide them, and to keep together what was made of one row.
+void verl_declare_divides(verl_declaration_t *declaration, const char *option, int64_t rows);
 // The stage's name in the topology, and whether it has no dependency.
 const char *verl_declare_stage(const verl_declaration_t *declaration);
 bool        verl_declare_is_source(const verl_declaration_t *declaration);

@@ -71,12 +71,13 @@ s_add(list_t *list, long from, long to, const char *text, verl_error_t *error)
     return 0;
 }
 
-// "0", "0-3", "0,2-3".
+// "0", "0-3", "0, 2-3".
 static int
 s_parse(const char *at, const char *text, list_t *list, verl_error_t *error)
 {
     for (;;) {
         char *end;
+        at += strspn(at, " ");
         if (*at < '0' || *at > '9')
             break;
         long from = strtol(at, &end, 10), to = from;
@@ -85,6 +86,7 @@ s_parse(const char *at, const char *text, list_t *list, verl_error_t *error)
             to = strtol(at + 1, &end, 10);
             at = end;
         }
+        at += strspn(at, " ");
         if (to < from)
             break;
         if (s_add(list, from, to, text, error) != 0)
@@ -95,8 +97,8 @@ s_parse(const char *at, const char *text, list_t *list, verl_error_t *error)
             break;
     }
     return verl_error_set(error,
-                          "'%.100s' is no list of devices: \"cpu\", \"cpu:0-3\", \"cuda:0,2-3\", \"auto\" or "
-                          "[0, 1] would be right",
+                          "'%.100s' is no list of devices: \"cpu\", \"cpu:0-3\", \"cuda:0,2-3\", \"0,1\" (of CUDA) or "
+                          "\"auto\" would be right",
                           text);
 }
 
@@ -139,11 +141,14 @@ verl_devices_resolve(const char *text, char *ret, size_t size, verl_error_t *err
 {
     size_t word = strcspn(text, ":");
     list_t list = { 0 };
-    bool cuda = strncmp(text, "cuda", word) == 0 && word == 4, cpu = strncmp(text, "cpu", word) == 0 && word == 3;
+    bool numbers = *text >= '0' && *text <= '9';
+    bool cuda = numbers || (strncmp(text, "cuda", word) == 0 && word == 4),
+         cpu = strncmp(text, "cpu", word) == 0 && word == 3;
     if (strcmp(text, "auto") == 0)
         cuda = verl_device_count() > 0, cpu = !cuda;
-    else if (text[word] == ':' && (cuda || cpu)) {
-        if (s_parse(text + word + 1, text, &list, error) != 0 || s_check_there(text, &list, cuda, error) != 0)
+    else if (numbers || (text[word] == ':' && (cuda || cpu))) {
+        if (s_parse(numbers ? text : text + word + 1, text, &list, error) != 0 ||
+            s_check_there(text, &list, cuda, error) != 0)
             return -1;
         s_print(cuda ? "cuda" : "cpu", &list, ret, size);
         return 0;

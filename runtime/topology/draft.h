@@ -22,6 +22,7 @@ typedef struct verl_draft_actor {
     verl_value_t common;  // the keys of every actor, defaults too
     verl_actor_keys_t keys;
     const char *devices;
+    const char *role; // of [mesh] that has them; NULL: none
     int base;    // made from this one because a stage's weights may be stale; -1: not so
     bool own;    // of one stage that names its kind
     int stages;  // that run in it
@@ -74,6 +75,8 @@ typedef struct verl_draft_stage {
     bool by_row, maps;             // as its handler always does, or as it declared
     int64_t batches;               // of a source that ends; -1: never
     const char *writes;            // a file of the run directory; NULL: none
+    const char *divides_option;    // says how many rows it works on at a time; NULL: no matter
+    int64_t divides;
     verl_span_t span;
     int needs_count, gives_count;
     verl_draft_need_t *needs;
@@ -93,6 +96,7 @@ typedef struct verl_draft {
     verl_node_t *root;
     verl_run_keys_t run;
     bool run_steps, run_in_flight, run_bytes; // given?
+    bool lives;                               // a change of a run whose devices are settled
     int64_t steps;                            // of the run; 0: not known
     int roles_count;
     char **roles, **roles_devices; // NULL devices: wrong, reported
@@ -121,6 +125,15 @@ verl_at_t verl_draft_at(const verl_node_t *node, const char *key, verl_at_t fall
 verl_at_t verl_draft_key_at(const verl_node_t *node, const char *key, verl_at_t fallback);
 // Is it a name that stages, actors and files may have? Reports where not.
 bool verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at_t at);
+
+// draft_systems.c. The system that calls an option `key`, by its whole name or the last parts of it, in a buffer; NULL:
+// none does.
+const char *verl_draft_system(const verl_option_t *option, const char *key, char *system, size_t size);
+// A key of another system: what it is called here, and where. NULL: of none that is known.
+const char *verl_draft_ours(verl_draft_t *draft, const char *key);
+// The same for all keys below a node, each reported at its place; path: of the node. Returns how many have an answer,
+// and adds the number of keys.
+int verl_draft_foreign(verl_draft_t *draft, const verl_node_t *node, const char *path, int *ret_keys);
 
 // draft_sets.c: puts the --set arguments over a document; takes away what a fragment's `unset` names.
 void verl_draft_sets(verl_draft_t *draft, const char *const *sets, int sets_count);
@@ -151,10 +164,20 @@ int64_t verl_draft_common_multiple(int64_t a, int64_t b);
 void verl_draft_declare(verl_draft_t *draft, int stage);
 // The name upstream of what a handler calls `name`.
 const char *verl_draft_uses(const verl_draft_stage_t *stage, const char *name);
+// Where an option of a stage, or of its actor, was written; the stage's place where it was not.
+verl_at_t verl_draft_option_at(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *option);
 // Is it a name that a column may be given?
 bool verl_draft_column_name(const char *name);
 // draft_rows.c: which rows a stage is given, and the maps from there to each column that it needs.
 void verl_draft_rows(verl_draft_t *draft, int stage);
+// Rows of a whole batch, as options say them.
+typedef struct verl_draft_count {
+    int64_t rows;     // -1: not known before the start
+    int64_t together; // that were made of one
+    const char *text; // "32 of `prompts` × 8 of `generate`"
+} verl_draft_count_t;
+// How many rows a stage is given.
+verl_draft_count_t verl_draft_count(const verl_draft_t *draft, const verl_draft_stage_t *stage);
 // The stage that opened the rows of what a stage gives.
 int verl_draft_space(const verl_draft_t *draft, int stage);
 int verl_draft_edge(verl_draft_t *draft, int stage, int maker); // finds or adds; its index

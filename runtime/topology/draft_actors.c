@@ -48,13 +48,15 @@ verl_draft_kind(verl_draft_t *draft, const verl_node_t *node, const verl_kind_t 
 }
 
 static const char *
-s_devices(verl_draft_t *draft, const char *role, verl_at_t at)
+s_devices(verl_draft_t *draft, const char *role, verl_at_t at, const char **ret_role)
 {
     verl_nearest_t nearest;
     verl_nearest_init(&nearest, role);
     for (int i = 0; i < draft->roles_count; i++) {
-        if (strcmp(draft->roles[i], role) == 0)
+        if (strcmp(draft->roles[i], role) == 0) {
+            *ret_role = draft->roles[i];
             return draft->roles_devices[i] ? draft->roles_devices[i] : "cpu";
+        }
         verl_nearest_offer(&nearest, draft->roles[i]);
     }
     char devices[4096];
@@ -87,8 +89,9 @@ verl_draft_actor_common(verl_draft_t *draft, verl_draft_actor_t *actor, const ve
                          "would end a handler after %g s already: a liveness of at most that would be right",
                          actor->keys.liveness, actor->keys.timeout);
     actor->devices = "cpu";
+    actor->role = NULL;
     if (verl_value_get(&actor->common, "mesh"))
-        actor->devices = s_devices(draft, actor->keys.mesh, verl_draft_at(node, "mesh", actor->at));
+        actor->devices = s_devices(draft, actor->keys.mesh, verl_draft_at(node, "mesh", actor->at), &actor->role);
 }
 
 // An option of the work of one of the kind's stages does not belong in [actor.x].

@@ -38,9 +38,18 @@ s_at(const verl_draft_stage_t *stage, const verl_draft_need_t *need)
     return verl_draft_at(stage->node, "depends_on", stage->at);
 }
 
-// A kind of this program that would give the column: "a stage `generate` of kind `policy` gives it". NULL: none.
+// Is `column` another name for `name`, as a prefix makes it: ref_logprobs for logprobs?
+static bool
+s_is_renamed(const char *column, const char *name)
+{
+    size_t whole = strlen(column), length = strlen(name);
+    return whole > length + 1 && column[whole - length - 1] == '_' && strcmp(column + whole - length, name) == 0;
+}
+
+// A kind of this program that would give the column: "a stage `generate` of kind `policy` gives it"; renamed: under
+// another name. NULL: none.
 static const char *
-s_giving_kind(verl_draft_t *draft, const char *column)
+s_giving_kind(verl_draft_t *draft, const char *column, bool renamed)
 {
     const verl_kind_t *kind;
     for (int k = 0; (kind = verl_kind_at(k)); k++)
@@ -49,14 +58,31 @@ s_giving_kind(verl_draft_t *draft, const char *column)
                 verl_give_text_t give;
                 verl_error_t ignored;
                 if (verl_give_parse(kind->stages[s].gives[g], draft->pool, &give, &ignored) != 0 ||
-                    strcmp(give.name, column) != 0)
+                    !(renamed ? s_is_renamed(column, give.name) : strcmp(give.name, column) == 0))
                     continue;
                 char shown[256];
                 verl_kind_shown(kind, shown, sizeof shown);
-                const char *condition = verl_condition_text(&give.condition, draft->pool);
-                return verl_pool_print(draft->pool, "a stage that does `%s` of kind `%s` gives it%s%s",
-                                       kind->stages[s].name, shown, *condition ? ", if " : "", condition);
+                const char *condition = verl_condition_text(&give.condition, draft->pool), *as = "";
+                if (renamed)
+                    as = verl_pool_print(draft->pool, ", with `as = { %s = \"%s\" }`,", give.name, column);
+                return verl_pool_print(draft->pool, "a stage that does `%s` of kind `%s`%s gives it%s%s",
+                                       kind->stages[s].name, shown, as, *condition ? ", if " : "", condition);
             }
+    return NULL;
+}
+
+// A stage upstream that gives the column under its plain name: `logprobs` where `ref_logprobs` is needed. NULL: none.
+static const char *
+s_giving_stage(verl_draft_t *draft, int index, const char *column)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        for (int g = 0; verl_draft_is_upstream(draft, index, i) && g < draft->stages[i].gives_count; g++) {
+            const verl_draft_stage_t *stage = &draft->stages[i];
+            if (s_is_renamed(column, stage->gives[g].as))
+                return verl_pool_print(draft->pool,
+                                       "`%s` gives `%s`, so `as = { %s = \"%s\" }` in [stage.%s] would be right",
+                                       stage->name, stage->gives[g].as, stage->gives[g].name, column, stage->name);
+        }
     return NULL;
 }
 
@@ -92,7 +118,11 @@ s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
             cure = verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
     }
     if (!cure)
-        cure = s_giving_kind(draft, need->column);
+        cure = s_giving_kind(draft, need->column, false);
+    if (!cure)
+        cure = s_giving_stage(draft, index, need->column);
+    if (!cure)
+        cure = s_giving_kind(draft, need->column, true);
     if (!cure && near)
         cure = verl_pool_print(draft->pool, "`uses = { %s = \"%s\" }` may be meant", need->name, near);
     if (!cure)

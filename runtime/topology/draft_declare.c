@@ -1,12 +1,14 @@
 // draft_declare.c: what a stage needs and gives: the kind's lists, under this stage's options, and what the kind's own
 // declare function says on top of them.
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/topology/draft.h"
 #include "runtime/topology/grammar.h"
 #include "runtime/topology/nearest.h"
+#include "runtime/topology/options.h"
 #include "runtime/topology/value.h"
+
+#define S_NAME_BYTES 255 // of a column's name, at most: what a batch and a record have
 
 // The ids in a column belong to a space; `who` made it so.
 typedef struct space {
@@ -38,12 +40,10 @@ verl_draft_uses(const verl_draft_stage_t *stage, const char *name)
 bool
 verl_draft_column_name(const char *name)
 {
-    if (!*name || strlen(name) > 100)
-        return false;
     for (const unsigned char *c = (const unsigned char *) name; *c; c++)
-        if (!isgraph(*c) || *c >= 0x80 || strchr(":?*\"\\", *c))
+        if (*c < 0x20 || *c == 0x7f)
             return false;
-    return true;
+    return *name && strlen(name) <= S_NAME_BYTES;
 }
 
 static void
@@ -77,6 +77,29 @@ s_entry_node(const verl_draft_t *draft, const verl_draft_stage_t *stage, const c
     return list ? node->items[index] : node;
 }
 
+// Where an option that lists columns has this one among its entries; NULL: none does.
+static const verl_node_t *
+s_listed_node(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *name)
+{
+    const verl_node_t *tables[] = { stage->node, draft->actors[stage->actor].node };
+    for (int t = 0; t < 2; t++)
+        for (int i = 0; i < tables[t]->count; i++) {
+            const verl_node_t *list = tables[t]->items[i];
+            const char *key = tables[t]->keys[i];
+            const verl_option_t *option = verl_option_find(stage->handler->options, key);
+            if (!option)
+                option = verl_option_find(draft->actors[stage->actor].kind->options, key);
+            if (!option || (option->type != VERL_OPTION_WEIGHTS && option->type != VERL_OPTION_STRINGS))
+                continue;
+            for (int j = 0; j < list->count; j++) {
+                const char *entry = list->type == VERL_NODE_TABLE ? list->keys[j] : list->items[j]->string;
+                if (entry && strcmp(entry, name) == 0)
+                    return list->items[j];
+            }
+        }
+    return NULL;
+}
+
 static void
 s_need(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_need_text_t *need)
 {
@@ -84,7 +107,7 @@ s_need(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_need_text_t *n
     if (!verl_condition_holds(&need->condition, &stage->options, state))
         return;
     if (!need->listed) {
-        s_add_need(draft, stage, need->name, need, NULL);
+        s_add_need(draft, stage, need->name, need, s_listed_node(draft, stage, need->name));
         return;
     }
     const verl_value_t *list = verl_value_get(&stage->options, need->name);
@@ -195,6 +218,13 @@ verl_declare_maps(verl_declaration_t *declaration)
     declaration->stage->maps = true;
 }
 
+void
+verl_declare_divides(verl_declaration_t *declaration, const char *option, int64_t rows)
+{
+    declaration->stage->divides_option = verl_pool_copy(declaration->draft->pool, option);
+    declaration->stage->divides = rows;
+}
+
 const char *
 verl_declare_stage(const verl_declaration_t *declaration)
 {
@@ -213,6 +243,13 @@ verl_declare_has_weights(const verl_declaration_t *declaration)
     return declaration->stage->weights_from >= 0 || verl_node_get(declaration->stage->node, "weights");
 }
 
+verl_at_t
+verl_draft_option_at(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *option)
+{
+    verl_at_t at = verl_draft_at(draft->actors[stage->actor].node, option, stage->at);
+    return verl_draft_at(stage->node, option, at);
+}
+
 void
 verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
 {
@@ -222,9 +259,7 @@ verl_declare_error(verl_declaration_t *declaration, const char *option, const ch
     va_start(arguments, format);
     const char *text = verl_pool_vprint(draft->pool, format, arguments);
     va_end(arguments);
-    verl_at_t at = option ? verl_draft_at(draft->actors[stage->actor].node, option, stage->at) : stage->at;
-    if (option)
-        at = verl_draft_at(stage->node, option, at);
+    verl_at_t at = option ? verl_draft_option_at(draft, stage, option) : stage->at;
     verl_problem_add(&draft->problems, at, "`%s`: %s", option ? option : stage->name, text);
     declaration->errors++;
 }
@@ -308,10 +343,11 @@ s_check_name(verl_draft_t *draft, const verl_node_t *value, const char *key)
 {
     if (value->type == VERL_NODE_STRING && verl_draft_column_name(value->string))
         return true;
-    verl_problem_add(&draft->problems, value->at,
-                     "`%s` has %s in it that is no name of a column: letters, digits, '_', '-', "
-                     "'.' and '/' in quotes would be right",
-                     key, verl_node_type_name(value->type));
+    verl_problem_add(
+        &draft->problems, value->at,
+        "`%s` has %s in it that is no name of a column: a string of 1 to %d bytes, with no control character "
+        "among them, would be right",
+        key, verl_node_type_name(value->type), S_NAME_BYTES);
     return false;
 }
 

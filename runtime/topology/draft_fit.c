@@ -4,6 +4,7 @@
 #include <string.h>
 #include "runtime/topology/kinds.h"
 #include "runtime/topology/options.h"
+#include "runtime/topology/value.h"
 
 typedef struct fit {
     verl_draft_t            *draft;
@@ -130,6 +131,27 @@ s_fit_move(verl_draft_t *draft, const verl_node_t *fragment, verl_node_t *stage,
         s_strip_stage(stage);
 }
 
+// What it is said to do replaces the function that it had, which the running topology has under that key.
+static void
+s_fit_function(verl_draft_t *draft, const verl_node_t *fragment, const verl_node_t *stage, verl_node_t *change)
+{
+    verl_node_t *does = verl_node_get(change, "does");
+    const char *actor = s_text(change, "actor"), *name = s_text(change, "kind");
+    if (!does || does->type != VERL_NODE_STRING || verl_node_get(change, "function"))
+        return;
+    if (!actor)
+        actor = s_text(stage, "actor");
+    if (!name && actor)
+        name = s_text(s_section(fragment, "actor", actor), "kind");
+    if (!name && actor)
+        name = s_text(s_section(draft->root, "actor", actor), "kind");
+    const verl_kind_t *kind = s_kind(draft, name);
+    if (!kind || !verl_stage_kind_function(kind) || verl_stage_kind_find(kind, does->string))
+        return;
+    verl_node_put(draft->pool, change, "function", does);
+    verl_node_remove(change, "does");
+}
+
 static bool
 s_is_stale(const verl_node_t *stage)
 {
@@ -173,6 +195,40 @@ s_fit_unset(verl_draft_t *draft, verl_node_t *item)
         item->string = verl_pool_print(draft->pool, "actor.%s", name);
 }
 
+// A key of [run] as a plan would hold it; false: wrong, which is reported elsewhere.
+static bool
+s_run_value(verl_draft_t *draft, const char *key, const verl_node_t *node, verl_value_t *ret_value)
+{
+    const verl_option_t *option = verl_option_find(verl_run_table, key);
+    verl_option_fault_t ignored;
+    if (!option || !node || node->type == VERL_NODE_DATE)
+        return false;
+    verl_value_t given = verl_value_from_node(draft->pool, node);
+    return verl_option_check(option, &given, draft->pool, draft->folder, ret_value, &ignored) == 0;
+}
+
+// What is the run's for its whole life is told with all other mistakes. See difference.c, which knows what follows.
+static void
+s_check_run(verl_draft_t *draft, const verl_node_t *fragment)
+{
+    const verl_node_t *had = verl_node_get(draft->root, "run"), *run = verl_node_get(fragment, "run");
+    for (int i = 0; run && run->type == VERL_NODE_TABLE && i < run->count; i++) {
+        const char *key = run->keys[i];
+        verl_value_t before, after;
+        if (strcmp(key, "max_in_flight") == 0 || !s_run_value(draft, key, verl_node_get(had, key), &before) ||
+            !s_run_value(draft, key, run->items[i], &after))
+            continue;
+        bool same = before.type == VERL_VALUE_STRING ? strcmp(before.string, after.string) == 0
+                                                     : before.integer == after.integer && before.real == after.real;
+        char from[100], to[100];
+        if (!same)
+            verl_problem_add(&draft->problems, run->items[i]->at,
+                             "[run] %s cannot change from %s to %s while the run lives: leave it, or begin a new run",
+                             key, verl_value_brief(&before, from, sizeof from),
+                             verl_value_brief(&after, to, sizeof to));
+    }
+}
+
 // A section or a stage is merged key by key, also where it is written inline.
 static void
 s_merge_inline(verl_node_t *fragment)
@@ -192,6 +248,7 @@ void
 verl_draft_fit(verl_draft_t *draft, verl_node_t *fragment)
 {
     s_merge_inline(fragment);
+    s_check_run(draft, fragment);
     const verl_node_t *stages = verl_node_get(fragment, "stage"), *unset = verl_node_get(fragment, "unset");
     for (int i = 0; stages && stages->type == VERL_NODE_TABLE && i < stages->count; i++) {
         fit_t self = { .draft = draft, .name = stages->keys[i], .change = stages->items[i] };
@@ -201,6 +258,7 @@ verl_draft_fit(verl_draft_t *draft, verl_node_t *fragment)
         if (own && !verl_node_get(self.change, "actor"))
             s_fit(&self, fragment);
         s_fit_move(draft, fragment, self.stage, self.change);
+        s_fit_function(draft, fragment, self.stage, self.change);
         s_fit_staleness(self.stage, self.change);
     }
     for (int i = 0; unset && unset->type == VERL_NODE_ARRAY && i < unset->count; i++)

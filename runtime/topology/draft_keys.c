@@ -35,28 +35,6 @@ verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at
     return good;
 }
 
-// "verl:actor.optim.lr trl:learning_rate openrlhf:--actor_learning_rate": is key one of these, whole or by its last
-// part? Returns the system, in a buffer.
-static const char *
-s_other_system(const verl_option_t *option, const char *key, char *system, size_t size)
-{
-    for (const char *at = option->also; at && *at;) {
-        size_t length = strcspn(at, " "), name = strcspn(at, ":");
-        char text[256];
-        if (name < length && length - name - 1 < sizeof text) {
-            snprintf(text, sizeof text, "%.*s", (int) (length - name - 1), at + name + 1);
-            const char *whole = text + strspn(text, "-"), *dot = strrchr(whole, '.');
-            if (verl_same_name(whole, key) || (dot && verl_same_name(dot + 1, key))) {
-                snprintf(system, size, "%.*s", (int) name, at);
-                return system;
-            }
-        }
-        at += length;
-        at += strspn(at, " ");
-    }
-    return NULL;
-}
-
 // "it must be ours" in one sentence, for a key that none of the scopes has.
 static void
 s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const char *where, const verl_scope_t *scopes,
@@ -67,15 +45,18 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
     for (int i = 0; i < scopes_count; i++)
         for (const verl_option_t *option = scopes[i].table; option && option->name; option++) {
             char system[32];
-            if (s_other_system(option, key, system, sizeof system)) {
+            if (verl_draft_system(option, key, system, sizeof system)) {
                 verl_problem_add(&draft->problems, value->key_at,
                                  "`%s` is the name that %s has for it: here it is `%s`", key, system, option->name);
                 return;
             }
             verl_nearest_offer(&nearest, option->name);
         }
+    int keys = 0;
     if (hint && (!nearest.best || nearest.distance > 0))
         verl_problem_add(&draft->problems, value->key_at, "%s", hint);
+    else if (!nearest.best && verl_draft_foreign(draft, value, key, &keys) > 0)
+        return;
     else if (nearest.best)
         verl_problem_add(&draft->problems, value->key_at, "there is no key `%s` in %s: did you mean `%s`?", key, where,
                          nearest.best);
@@ -98,7 +79,7 @@ s_was_mistyped(const verl_node_t *node, const verl_option_t *option, const verl_
         verl_nearest_init(&nearest, node->keys[i]);
         verl_nearest_offer(&nearest, option->name);
         char system[32];
-        if (!known && (nearest.best || s_other_system(option, node->keys[i], system, sizeof system)))
+        if (!known && (nearest.best || verl_draft_system(option, node->keys[i], system, sizeof system)))
             return true;
     }
     return false;

@@ -1,7 +1,9 @@
-// draft_limits.c: what goes together: parts, replicas, and what an error or a failure may do.
+// draft_limits.c: what goes together: parts, rows at a time, replicas, and what an error or a failure may do.
 #include <stdio.h>
 #include "runtime/topology/draft.h"
 #include "runtime/topology/kinds.h"
+
+#define S_LOOKS 1000000 // for a number that would be right
 
 // A stage runs part by part where everything that it is given of its own rows comes in the same parts, and the rest
 // whole. Returns the stage that cuts them; -1: it waits for the whole batch.
@@ -77,6 +79,39 @@ s_parts(verl_draft_t *draft, int index)
                          stage->name, draft->stages[cut].name);
     else
         s_check_made(draft, stage, at);
+}
+
+// The nearest number that divides the rows of a batch and keeps together what was made of one, from `from` on, down or
+// up; 0: none is near.
+static int64_t
+s_divisor(const verl_draft_count_t *count, int64_t from, int64_t step)
+{
+    for (int64_t at = from, looks = 0; at > 0 && at <= count->rows && looks < S_LOOKS; at += step, looks++)
+        if (count->rows % at == 0)
+            return at;
+    return 0;
+}
+
+// Mini-batches that do not divide a batch would be of different sizes.
+static void
+s_check_divides(verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    int64_t rows = stage->divides;
+    verl_draft_count_t count =
+        stage->divides_option && rows > 0 ? verl_draft_count(draft, stage) : (verl_draft_count_t){ .rows = -1 };
+    if (count.rows < 0 || (count.rows % rows == 0 && rows % count.together == 0))
+        return;
+    int64_t step = count.together, most = rows < count.rows ? rows / step * step : count.rows;
+    int64_t down = s_divisor(&count, most, -step), up = s_divisor(&count, most + step, step);
+    const char *right = verl_pool_print(draft->pool, "%lld", (long long) (down ? down : up ? up : count.rows));
+    if (down && up)
+        right = verl_pool_print(draft->pool, "%s or %lld", right, (long long) up);
+    const char *why = "do not divide into so many at a time";
+    if (count.rows % rows == 0)
+        why = verl_pool_print(draft->pool, "come in groups of %lld, which it would part", (long long) step);
+    verl_problem_add(&draft->problems, verl_draft_option_at(draft, stage, stage->divides_option),
+                     "`%s` is %lld, and the %lld rows of a batch (%s) %s: %s would be right", stage->divides_option,
+                     (long long) rows, (long long) count.rows, count.text, why, right);
 }
 
 // An update that fails in a later mini-batch has learned from the earlier ones.
@@ -175,6 +210,8 @@ verl_draft_limits(verl_draft_t *draft)
 {
     for (int i = 0; i < draft->order_count; i++)
         s_parts(draft, draft->order[i]);
+    for (int i = 0; i < draft->order_count; i++)
+        s_check_divides(draft, &draft->stages[draft->order[i]]);
     for (int i = 0; i < draft->stages_count; i++)
         s_check_skips(draft, &draft->stages[i]);
     for (int i = 0; i < draft->actors_count; i++) {

@@ -24,6 +24,7 @@ s_actors(verl_draft_t *draft, verl_plan_t *plan, int *index)
                                  .replicas = from->keys.replicas,
                                  .on_failure = (verl_on_failure_t) from->keys.on_failure,
                                  .devices = verl_pool_copy(draft->pool, from->devices),
+                                 .role = from->role ? verl_pool_copy(draft->pool, from->role) : NULL,
                                  .timeout = from->keys.timeout,
                                  .liveness = from->keys.liveness,
                                  .line = from->at.line,
@@ -172,6 +173,9 @@ verl_draft_plan(verl_draft_t *draft, verl_plan_t *plan)
         edges += (size_t) draft->stages[draft->order[i]].in_count + 1;
     }
     s_actors(draft, plan, actors);
+    plan->roles_count = draft->roles_count;
+    plan->roles = draft->roles;
+    plan->roles_devices = draft->roles_devices;
     plan->stages_count = draft->order_count;
     plan->stages = verl_pool_array(draft->pool, (size_t) draft->order_count, sizeof *plan->stages);
     plan->edges = verl_pool_array(draft->pool, edges, sizeof *plan->edges);

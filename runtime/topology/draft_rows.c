@@ -4,6 +4,7 @@
 // Invariant: the space that a stage is given is that of one of its in-edges; from there, maps lead outwards through the
 // spaces that it came from, to each column that the stage needs.
 #include "runtime/topology/draft.h"
+#include "runtime/topology/value.h"
 
 int
 verl_draft_space(const verl_draft_t *draft, int stage)
@@ -121,4 +122,35 @@ verl_draft_rows(verl_draft_t *draft, int index)
     for (int i = 0; i < stage->needs_count && !stage->lost; i++)
         if (stage->needs[i].maker >= 0)
             s_map(draft, index, &stage->needs[i]);
+}
+
+// A number of rows that an option of a stage or of its actor says; -1: none does.
+static int64_t
+s_option(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *name)
+{
+    const verl_value_t *value = verl_value_get(&stage->options, name);
+    if (!value && stage->actor >= 0)
+        value = verl_value_get(&draft->actors[stage->actor].options, name);
+    return value && value->type == VERL_VALUE_INT && value->integer > 0 ? value->integer : -1;
+}
+
+verl_draft_count_t
+verl_draft_count(const verl_draft_t *draft, const verl_draft_stage_t *stage)
+{
+    const verl_draft_count_t unknown = { .rows = -1 };
+    verl_draft_count_t count = { .rows = 1, .together = 1, .text = "" };
+    if (stage->lost || stage->clouded)
+        return unknown;
+    for (int at = stage->rows_of, inner = -1; at >= 0 && at != inner; inner = at, at = s_outer(draft, at)) {
+        const verl_draft_stage_t *maker = &draft->stages[at];
+        bool source = s_outer(draft, at) < 0;
+        int64_t rows = s_option(draft, maker, source ? "rows" : "samples");
+        if (rows < 0 || count.rows > INT64_C(1000000000000000) / rows)
+            return unknown;
+        count.rows *= rows;
+        count.together = inner < 0 && !source ? rows : count.together;
+        count.text = verl_pool_print(draft->pool, "%lld of `%s`%s%s", (long long) rows, maker->name,
+                                     *count.text ? " × " : "", count.text);
+    }
+    return count;
 }

@@ -9,6 +9,21 @@
 #include "runtime/topology/value.h"
 
 static void
+s_unknown_section(verl_draft_t *draft, const char *name, const verl_node_t *node, const char *near)
+{
+    int keys = 0;
+    if (verl_draft_foreign(draft, node, name, &keys) == keys && keys > 0)
+        return;
+    if (near)
+        verl_problem_add(&draft->problems, node->key_at, "there is no section `%s`: did you mean `%s`?", name, near);
+    else
+        verl_problem_add(&draft->problems, node->key_at,
+                         "there is no section `%s`: a topology has [run], [mesh], [actor.NAME] "
+                         "and [stage.NAME]",
+                         name);
+}
+
+static void
 s_check_sections(verl_draft_t *draft)
 {
     static const char *const known[] = { "run", "mesh", "actor", "stage" };
@@ -21,18 +36,11 @@ s_check_sections(verl_draft_t *draft)
             verl_nearest_offer(&nearest, known[s]);
             there = there || strcmp(known[s], root->keys[i]) == 0;
         }
-        verl_at_t at = root->items[i]->key_at;
         if (there && root->items[i]->type != VERL_NODE_TABLE)
-            verl_problem_add(&draft->problems, at, "`%s` is %s: it must be a table", root->keys[i],
+            verl_problem_add(&draft->problems, root->items[i]->key_at, "`%s` is %s: it must be a table", root->keys[i],
                              verl_node_type_name(root->items[i]->type));
-        else if (!there && nearest.best)
-            verl_problem_add(&draft->problems, at, "there is no section `%s`: did you mean `%s`?", root->keys[i],
-                             nearest.best);
         else if (!there)
-            verl_problem_add(&draft->problems, at,
-                             "there is no section `%s`: a topology has [run], [mesh], [actor.NAME] "
-                             "and [stage.NAME]",
-                             root->keys[i]);
+            s_unknown_section(draft, root->keys[i], root->items[i], nearest.best);
     }
 }
 
@@ -89,7 +97,8 @@ s_run(verl_draft_t *draft)
         draft->run.name = s_name_of_file(draft);
 }
 
-// VERL_ACTOR_GPUS for the role "actor"; NULL where it is not set.
+// VERL_ACTOR_GPUS for the role "actor"; NULL where it is not set. It counts when a run begins: a change finds the
+// devices that were settled then.
 static const char *
 s_override(const char *role, char *variable, size_t size)
 {
@@ -131,18 +140,18 @@ s_role(verl_draft_t *draft, const char *role, const verl_node_t *node)
 {
     char variable[128], devices[4096];
     verl_error_t error = { "" };
-    const char *override = s_override(role, variable, sizeof variable);
-    const char *text = s_role_text(draft, role, node), *whose = role;
+    const char *override = draft->lives ? NULL : s_override(role, variable, sizeof variable);
+    const char *text = s_role_text(draft, role, node);
+    const char *whose = verl_pool_print(draft->pool, "the devices of `%s`", role);
     if (text && verl_draft_name(draft, "a role", role, node->key_at) && override) {
-        bool number = isdigit((unsigned char) *override);
-        text = verl_pool_print(draft->pool, "%s%s", number ? "cuda:" : "", override);
-        whose = verl_pool_print(draft->pool, "%s (as %s has it)", role, variable);
+        text = override;
+        whose = verl_pool_print(draft->pool, "%s, which %s are taken from", variable, whose);
     }
     char *resolved = NULL;
     if (text && verl_devices_resolve(text, devices, sizeof devices, &error) == 0)
         resolved = verl_pool_copy(draft->pool, devices);
     else if (text)
-        verl_problem_add(&draft->problems, node->at, "the devices of `%s`: %s", whose, error.text);
+        verl_problem_add(&draft->problems, node->at, "%s: %s", whose, error.text);
     draft->roles[draft->roles_count] = verl_pool_copy(draft->pool, role);
     draft->roles_devices[draft->roles_count++] = resolved;
 }

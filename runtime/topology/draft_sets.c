@@ -9,13 +9,22 @@ s_parse(verl_draft_t *draft, const char *text, verl_toml_error_t *error)
     return verl_toml_parse(text, strlen(text), draft->pool, error);
 }
 
-// A value that cannot be read as TOML is a bare word, unless it begins like something in quotes or brackets.
+// Digits and no more, of which TOML can hold only so many.
+static bool
+s_is_number(const char *value)
+{
+    value += *value == '-' || *value == '+';
+    return *value && strspn(value, "0123456789_") == strlen(value);
+}
+
+// A value that cannot be read as TOML is a bare word, unless it begins like something in quotes or brackets, or is a
+// number.
 static verl_node_t *
 s_read(verl_draft_t *draft, const char *set, const char *equals, verl_toml_error_t *error)
 {
     const char *key = verl_pool_copy_n(draft->pool, set, (size_t) (equals - set)), *value = equals + 1;
     verl_node_t *root = *value ? s_parse(draft, verl_pool_print(draft->pool, "%s = %s\n", key, value), error) : NULL;
-    if (root || (*value && strchr("[{\"'", *value)))
+    if (root || (*value && strchr("[{\"'", *value)) || s_is_number(value))
         return root;
     char *quoted = verl_pool_alloc(draft->pool, strlen(value) * 2 + 1), *to = quoted;
     for (; *value; value++) {
@@ -42,10 +51,10 @@ s_set(verl_draft_t *draft, const char *set, int index)
     verl_toml_error_t error = { 0 };
     verl_node_t *root = s_read(draft, set, equals, &error);
     if (!root) {
-        verl_problem_add(&draft->problems, at,
-                         "%s: a key such as stage.update.lr and a TOML value, or a bare word, would be "
-                         "right",
-                         error.text);
+        const char *right = "a key such as stage.update.lr and a TOML value, or a bare word,";
+        if (s_is_number(equals + 1) && strstr(error.text, "64 bits"))
+            right = "a smaller number";
+        verl_problem_add(&draft->problems, at, "%s: %s would be right", error.text, right);
         return;
     }
     verl_node_originate(root, index);

@@ -50,6 +50,35 @@ s_make_actor(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *
     stage->actor = verl_draft_add_actor(draft, actor);
 }
 
+// Does a table have keys that belong to a kind, and none that belongs to another?
+static bool
+s_is_of_kind(const verl_node_t *node, const verl_kind_t *kind)
+{
+    int known = 0, other = 0;
+    for (int i = 0; i < node->count; i++) {
+        const char *key = node->keys[i];
+        bool its = verl_option_find(kind->options, key);
+        for (int s = 0; s < verl_stage_kind_count(kind); s++)
+            its = its || verl_option_find(kind->stages[s].options, key);
+        bool shared = verl_option_find(verl_stage_table, key) || verl_option_find(verl_actor_table, key);
+        known += its;
+        other += !its && !shared;
+    }
+    return known > 0 && other == 0;
+}
+
+// The first kind whose options a stage without a kind has; "…" where its keys are nobody's.
+static const char *
+s_likely_kind(verl_draft_t *draft, const verl_node_t *node)
+{
+    const verl_kind_t *kind;
+    char shown[256];
+    for (int k = 0; (kind = verl_kind_at(k)); k++)
+        if (s_is_of_kind(node, kind))
+            return verl_pool_copy(draft->pool, verl_kind_shown(kind, shown, sizeof shown));
+    return "…";
+}
+
 static void
 s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
@@ -65,9 +94,9 @@ s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
                          nearest.best);
     else
         verl_problem_add(&draft->problems, stage->at,
-                         "[stage.%s] names neither a kind nor an actor: `kind = \"…\"` for an "
+                         "[stage.%s] names neither a kind nor an actor: `kind = \"%s\"` for an "
                          "actor of its own, or `actor = \"…\"` for one of [actor.NAME], would be right",
-                         stage->name);
+                         stage->name, s_likely_kind(draft, stage->node));
 }
 
 static void
@@ -131,6 +160,25 @@ s_list_handlers(verl_draft_t *draft, const verl_kind_t *kind)
     return list;
 }
 
+// What a stage of a kind with an option `function` does is that function, unless it is called as the handler is.
+static void
+s_take_function(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_kind_t *kind)
+{
+    verl_node_t *node = verl_node_get(verl_node_get(draft->root, "stage"), stage->name);
+    verl_node_t *does = verl_node_get(node, "does"), *function = verl_node_get(node, "function");
+    if (!verl_stage_kind_function(kind) || !does || verl_stage_kind_find(kind, does->string))
+        return;
+    bool other = function && function->type == VERL_NODE_STRING && strcmp(function->string, does->string) != 0;
+    if (other)
+        verl_problem_add(&draft->problems, does->at,
+                         "`does` is \"%.100s\" and `function` is \"%.100s\", which are two names for one thing: one of "
+                         "them would be right",
+                         does->string, function->string);
+    if (!function)
+        verl_node_put(draft->pool, node, "function", does);
+    verl_node_remove(node, "does");
+}
+
 static void
 s_find_handler(verl_draft_t *draft, verl_draft_stage_t *stage)
 {
@@ -138,6 +186,8 @@ s_find_handler(verl_draft_t *draft, verl_draft_stage_t *stage)
     const verl_node_t *does = verl_node_get(stage->node, "does");
     if (!kind || (does && does->type != VERL_NODE_STRING))
         return;
+    s_take_function(draft, stage, kind);
+    does = verl_node_get(stage->node, "does");
     stage->handler = verl_stage_kind_find(kind, does ? does->string : stage->name);
     if (!stage->handler && !does && verl_stage_kind_count(kind) == 1)
         stage->handler = &kind->stages[0];
@@ -275,9 +325,11 @@ s_depends(verl_draft_t *draft, verl_draft_stage_t *stage)
         stage->unsure = true;
     if (!stage->handler)
         return;
-    if (stage->handler->source_only && count > 0)
+    if (stage->handler->source_only && count > 0) {
         verl_problem_add(&draft->problems, node->at, "`%s` is a source, which depends on nothing: leave depends_on out",
                          stage->name);
+        stage->deps_count = 0;
+    }
     bool rootless = stage->handler->maps && count == 0;
     stage->unsure = stage->unsure || rootless;
     if (rootless)
@@ -310,6 +362,8 @@ verl_draft_stages(verl_draft_t *draft)
 {
     const verl_node_t *node = verl_node_get(draft->root, "stage");
     int count = node && node->type == VERL_NODE_TABLE ? node->count : 0;
+    if (node && node->type != VERL_NODE_TABLE)
+        return; // reported with the sections
     if (count == 0 || count > VERL_STAGES_MAX) {
         verl_problem_add(&draft->problems, node ? node->at : draft->root->at,
                          "the topology has %d stages: from 1 to %d "

@@ -146,10 +146,12 @@ s_derive(verl_draft_t *draft, verl_draft_stage_t *stage)
     if (verl_node_get(stage->node, "mesh") && !verl_value_get(&common, "mesh") && verl_value_get(&given, "mesh"))
         verl_value_put(draft->pool, &common, "mesh", *verl_value_get(&given, "mesh"));
     actor.common = common;
-    const char *devices = actor.devices;
+    const char *devices = actor.devices, *role = actor.role;
     verl_draft_actor_common(draft, &actor, stage->node);
-    if (!verl_node_get(stage->node, "mesh"))
+    if (!verl_node_get(stage->node, "mesh")) {
         actor.devices = devices;
+        actor.role = role;
+    }
     draft->actors[base].stages--;
     stage->actor = verl_draft_add_actor(draft, actor);
 }

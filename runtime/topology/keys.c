@@ -57,7 +57,8 @@ const verl_option_t verl_actor_table[] = {
 const verl_option_t verl_stage_table[] = {
     VERL_STRING(verl_stage_keys_t, kind, NULL, "kind of the actor that the stage has for itself", S_NONE),
     VERL_STRING(verl_stage_keys_t, actor, NULL, "actor that it runs in, of [actor.NAME]", S_NONE),
-    VERL_STRING(verl_stage_keys_t, does, NULL, "handler of the kind; default: the one of the stage's name", S_NONE),
+    VERL_STRING(verl_stage_keys_t, does, NULL,
+                "handler of the kind, or function of its file or program; default: of the stage's name", S_NONE),
     VERL_OPTION_OF(STRINGS, verl_stage_keys_t, depends_on, "stages whose data must be ready", S_NONE),
     VERL_STRING(verl_stage_keys_t, as, NULL, "other names for what it gives, { name = \"new\" }, or a prefix for all",
                 S_NONE),

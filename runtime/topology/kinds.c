@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/topology/nearest.h"
+#include "runtime/topology/options.h"
 
 #define S_MAX 256
 
@@ -128,6 +129,15 @@ s_load(const char *path, verl_error_t *error)
     return kind;
 }
 
+// The kind that a file is for: the one that its ending is the name of, and that has an option `file`. NULL: none.
+static const verl_kind_t *
+s_host(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    const verl_kind_t *kind = dot ? s_find(dot + 1) : NULL;
+    return kind && verl_option_find(kind->options, "file") ? kind : NULL;
+}
+
 static void
 s_refuse(const char *name, verl_error_t *error)
 {
@@ -137,6 +147,12 @@ s_refuse(const char *name, verl_error_t *error)
         if (!s_list.paths[i])
             verl_nearest_offer(&nearest, s_list.kinds[i]->name);
     char shown[128] = "";
+    const verl_kind_t *host = s_host(name);
+    if (host) {
+        verl_error_set(error, "there is no kind `%.100s`: kind = \"%s\" and file = \"%.100s\" would be right", name,
+                       verl_kind_shown(host, shown, sizeof shown), name);
+        return;
+    }
     for (size_t i = 0; nearest.best && nearest.best[i] && i + 1 < sizeof shown; i++)
         shown[i] = nearest.best[i] == '_' ? '-' : nearest.best[i];
     if (*shown)
@@ -165,6 +181,13 @@ verl_stage_kind_find(const verl_kind_t *kind, const char *name)
         if (verl_same_name(kind->stages[i].name, name))
             return &kind->stages[i];
     return NULL;
+}
+
+const verl_stage_kind_t *
+verl_stage_kind_function(const verl_kind_t *kind)
+{
+    const verl_option_t *option = verl_option_find(kind->stages[0].options, "function");
+    return verl_stage_kind_count(kind) == 1 && option && option->type == VERL_OPTION_STRING ? &kind->stages[0] : NULL;
 }
 
 int

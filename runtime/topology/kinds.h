@@ -21,6 +21,9 @@ int verl_kind_check(const verl_kind_t *kind, verl_error_t *error);
 
 // The handler of a name (dashes and underscores are the same); NULL where the kind has none.
 const verl_stage_kind_t *verl_stage_kind_find(const verl_kind_t *kind, const char *name);
+// The only handler of a kind, where its option `function` says which of many things it does (of a Lua file, say); NULL:
+// of another kind.
+const verl_stage_kind_t *verl_stage_kind_function(const verl_kind_t *kind);
 int verl_stage_kind_count(const verl_kind_t *kind);
 // The name in a topology: dashes for underscores. Writes at most size bytes.
 const char *verl_kind_shown(const verl_kind_t *kind, char *text, size_t size);

@@ -2,9 +2,11 @@
 // edit.
 #include "runtime/topology/nearest.h"
 #include <ctype.h>
+#include <stdbool.h>
 #include <string.h>
 
-#define S_MAX 63
+#define S_MAX  63
+#define S_PART 3 // letters that make a part of a name
 
 static int
 s_fold(const char *text, char *out)
@@ -47,13 +49,44 @@ verl_nearest_init(verl_nearest_t *nearest, const char *name)
     *nearest = (verl_nearest_t){ .name = name };
 }
 
+// Do letters begin with others, underscores aside?
+static bool
+s_begins(const char *text, int size, const char *part, int length)
+{
+    int at = 0;
+    for (int i = 0; i < length; i++) {
+        if (part[i] == '_')
+            continue;
+        while (at < size && text[at] == '_')
+            at++;
+        if (at == size || text[at++] != part[i])
+            return false;
+    }
+    return true;
+}
+
+// Is a name the beginning of one that is known, or of one of its words?
+static bool
+s_is_part(const char *name, const char *known)
+{
+    char part[S_MAX], whole[S_MAX];
+    int length = s_fold(name, part), size = s_fold(known, whole);
+    for (int i = 0; length >= S_PART && i < size; i++)
+        if ((i == 0 || whole[i - 1] == '_') && s_begins(whole + i, size - i, part, length))
+            return true;
+    return false;
+}
+
 void
 verl_nearest_offer(verl_nearest_t *nearest, const char *known)
 {
     int distance = verl_edit_distance(nearest->name, known);
     int bound = (int) strlen(nearest->name) / 3;
-    if (distance > (bound < 1 ? 1 : bound))
-        return;
+    if (distance > (bound < 1 ? 1 : bound)) {
+        if (!s_is_part(nearest->name, known))
+            return;
+        distance = S_MAX; // a mistyped name comes before, and of these the first
+    }
     if (!nearest->best || distance < nearest->distance) {
         nearest->best = known;
         nearest->distance = distance;

@@ -12,7 +12,8 @@ typedef struct verl_nearest {
     int distance;
 } verl_nearest_t;
 
-// Offer every known name, then look at best. A name is near where a third of its letters, and at least one, may differ.
+// Offer every known name, then look at best. A name is near where a third of its letters, and at least one, may differ;
+// where none is, also one that it is the beginning of, or of a word of which: save, inflight of max_in_flight.
 void verl_nearest_init(verl_nearest_t *nearest, const char *name);
 void verl_nearest_offer(verl_nearest_t *nearest, const char *known);
 

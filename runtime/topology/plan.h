@@ -44,6 +44,7 @@ typedef struct verl_plan_actor {
     int64_t            replicas;
     verl_on_failure_t  on_failure;
     char              *devices;             // "cpu", "cpu:0-1", "cuda:0-3": as resolved
+    char              *role;                // of [mesh] that has them; NULL: none. Not in the table
     double             timeout, liveness;   // seconds; 0: none
     int                line, column;        // where the file names it
 } verl_plan_actor_t;
@@ -108,6 +109,8 @@ typedef struct verl_plan {
     int64_t  save_every, keep;              // checkpoints; save_every 0: only at the end
     double   drain_timeout;                 // seconds
     char    *script;                        // absolute path of the run's own script; NULL: none. Not in the table
+    int      roles_count;                   // of [mesh], and their devices, as resolved. Not in the table
+    char   **roles, **roles_devices;
     int      actors_count, stages_count, edges_count;
     verl_plan_actor_t *actors;
     verl_plan_stage_t *stages;              // topological: an edge's maker stands before its reader (weights aside)

@@ -53,9 +53,17 @@ s_run(FILE *out, const verl_plan_t *plan)
 }
 
 static void
+s_mesh(FILE *out, const verl_plan_t *plan)
+{
+    fputs(plan->roles_count ? "\n[mesh]\n" : "", out);
+    for (int i = 0; i < plan->roles_count; i++)
+        s_key_string(out, plan->roles[i], plan->roles_devices[i]);
+}
+
+static void
 s_common(FILE *out, const verl_plan_actor_t *actor)
 {
-    s_key_string(out, "mesh", actor->devices);
+    s_key_string(out, "mesh", actor->role ? actor->role : actor->devices);
     s_key_string(out, "place", s_places[actor->place]);
     fprintf(out, "replicas = %lld\n", (long long) actor->replicas);
     s_key_string(out, "on_failure", s_failures[actor->on_failure]);
@@ -160,6 +168,7 @@ int
 verl_topology_write_resolved(const verl_plan_t *plan, FILE *out)
 {
     s_run(out, plan);
+    s_mesh(out, plan);
     for (int i = 0; i < plan->actors_count; i++)
         if (!strchr(plan->actors[i].name, '.'))
             s_actor(out, &plan->actors[i]);

@@ -214,6 +214,30 @@ refuse_line(const char *text, size_t size, verl_toml_error_t *error)
     return refuse(error, "a character that cannot stand in this line", line, 1);
 }
 
+// The place of the key of a value that begins in the column of a line; the column where no key is before it.
+int
+key_column(const char *text, size_t size, int line, int column)
+{
+    size_t begin = 0;
+    for (int i = 1; i < line; i++)
+        begin = line_end(text, size, begin);
+    size_t at = begin + static_cast<size_t>(column > 0 ? column - 1 : 0);
+    if (at > size)
+        return column;
+    auto back = [&](auto &&is) {
+        while (at > begin && is(text[at - 1]))
+            at--;
+    };
+    auto blank = [](char c) { return c == ' ' || c == '\t'; };
+    back(blank);
+    if (at == begin || text[at - 1] != '=')
+        return column;
+    at--;
+    back(blank);
+    back([&](char c) { return !blank(c) && c != '{' && c != ','; });
+    return static_cast<int>(at - begin) + 1;
+}
+
 verl_node_t *
 parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)
 {
@@ -237,7 +261,10 @@ verl_toml_parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_erro
         return parse(text, size, pool, error);
     } catch (const toml::parse_error &why) {
         const auto &at = why.source().begin;
-        return refuse(error, why.description(), static_cast<int>(at.line), static_cast<int>(at.column));
+        int line = static_cast<int>(at.line), column = static_cast<int>(at.column);
+        if (why.description().find("cannot redefine") != std::string_view::npos)
+            column = key_column(text, size, line, column);
+        return refuse(error, why.description(), line, column);
     } catch (const verl_toml_assertion &) {
         try {
             return refuse_line(text, size, error);

@@ -58,7 +58,8 @@ s_read(load_t *self)
     draft->root = s_parse(draft, &self->text, -1);
     if (!draft->root)
         return false;
-    if (self->fragment.bytes) {
+    draft->lives = self->fragment.bytes;
+    if (draft->lives) {
         verl_node_t *fragment = s_parse(draft, &self->fragment, -2);
         if (!fragment)
             return false;

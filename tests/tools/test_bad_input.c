@@ -45,7 +45,7 @@ Test(bad_input, numbers_that_are_none)
 Test(bad_input, numbers_that_are_too_large)
 {
     s_refuses_set("run.steps=9223372036854775807", "`steps` is 9223372036854775807 batches");
-    s_refuses_set("run.steps=99999999999999999999", "it must be an integer");
+    s_refuses_set("run.steps=99999999999999999999", "64 bits");
     s_refuses_set("run.seed=-1", "`seed` is -1");
     s_refuses_set("stage.update.lr=1e10", "it must be from 0 to 10");
     s_refuses_set("stage.prompts.rows=1000000000000", "it must be from 0");
@@ -70,10 +70,11 @@ Test(bad_input, a_decay_that_would_blow_weights_up)
               "less than 1 would be right");
 }
 
-Test(bad_input, a_mini_batch_that_does_not_divide_takes_whole_groups)
+Test(bad_input, a_mini_batch_that_does_not_divide)
 {
-    s_works(FILES, RIGHT, "--set stage.update.mini_batch=3");
-    s_works(FILES, RIGHT, "--set stage.update.mini_batch=1000");
+    s_refuses_set("stage.update.mini_batch=3", "8 rows of a batch (4 of `prompts` × 2 of `generate`) do not divide");
+    s_refuses_set("stage.update.mini_batch=1000", "8 would be right");
+    s_refuses_set("stage.update.mini_batch=1", "come in groups of 2, which it would part: 2 would be right");
 }
 
 Test(bad_input, wrong_types_and_unknown_keys)
@@ -193,7 +194,8 @@ Test(bad_input, devices_from_the_environment_that_are_none)
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         char setup[100];
         snprintf(setup, sizeof setup, "export VERL_ACTOR_GPUS='%s'", lists[i]);
-        s_refuses(setup, CHAIN "mesh = \"actor\"\n[mesh]\nactor = \"cpu\"\n", "", "as VERL_ACTOR_GPUS has it");
+        s_refuses(setup, CHAIN "mesh = \"actor\"\n[mesh]\nactor = \"cpu\"\n", "",
+                  "VERL_ACTOR_GPUS, which the devices of `actor`");
     }
 }
 

@@ -95,6 +95,7 @@ typedef struct {
 } generate_t;
 typedef struct {
     double lr, kl_coef;
+    int64_t mini_batch;
 } update_t;
 static const verl_option_t s_policy_options[] = { VERL_STRING(policy_t, model, "tiny", "model directory",
                                                               .also = "verl:actor.model.path trl:model_name_or_path",
@@ -106,8 +107,17 @@ static const verl_option_t s_generate_options[] = { VERL_INT(generate_t, samples
                                                     VERL_OPTIONS_END };
 static const verl_option_t s_update_options[] = {
     VERL_REAL(update_t, lr, 1e-4, 0, 1, "", "learning rate", .also = "verl:actor.optim.lr trl:learning_rate"),
-    VERL_REAL(update_t, kl_coef, 0, 0, 100, "", "weight of the KL term"), VERL_OPTIONS_END
+    VERL_REAL(update_t, kl_coef, 0, 0, 100, "", "weight of the KL term"),
+    VERL_INT(update_t, mini_batch, 0, 0, 1e12, "rows", "for each step; 0: the whole batch"), VERL_OPTIONS_END
 };
+
+static int
+s_update_declare(verl_declaration_t *declaration, const void *state, const void *options)
+{
+    (void) state;
+    verl_declare_divides(declaration, "mini_batch", ((const update_t *) options)->mini_batch);
+    return 0;
+}
 
 static int
 s_generate_declare(verl_declaration_t *declaration, const void *state, const void *options)
@@ -128,7 +138,7 @@ VERL_KIND(policy, .about = "a model that writes and learns", .state_size = sizeo
                         .by_row = true, .reads_weights = true },
                       { "update", s_handle, .options_size = sizeof(update_t), .options = s_update_options,
                         .needs = { "advantages", "response_ids", "ref_logprobs if kl_coef > 0" },
-                        .writes_weights = true } })
+                        .writes_weights = true, .declare = s_update_declare } })
 
 VERL_KIND(critic, .about = "a model that values", .keeps_state = true,
           .stages = { { "values", s_handle, .needs = { "response_ids" }, .gives = { "values:f32[n,*]" },
@@ -184,8 +194,43 @@ VERL_KIND(pupil, .about = "learns from responses", .state_size = sizeof(pupil_t)
           .stages = { { "learn", s_handle, .needs = { "response_ids", "group?", "old_logprobs? of response_ids",
                                                       "marks of response_ids if strict" } } })
 
-static const verl_kind_t *const s_kinds[] = { &verl_kind_synthetic, &verl_kind_loader,      &verl_kind_policy,
-                                              &verl_kind_critic,    &verl_kind_rule_reward, &verl_kind_advantage,
-                                              &verl_kind_filter,    &verl_kind_recorder,    &verl_kind_pupil,
+typedef struct {
+    const char *function;
+    verl_strings_t reads;
+} script_t;
+static const verl_option_t s_script_options[] = {
+    VERL_OPTION_OF(STRING, script_t, function, "which of the file's functions it is", .optional = true),
+    VERL_OPTION_OF(STRINGS, script_t, reads, "columns that it reads", .optional = true), VERL_OPTIONS_END
+};
+
+static int
+s_script_declare(verl_declaration_t *declaration, const void *state, const void *options)
+{
+    (void) state;
+    const script_t *self = options;
+    for (int i = 0; i < self->reads.count; i++)
+        verl_declare_need(declaration, self->reads.items[i]);
+    return 0;
+}
+
+typedef struct {
+    const char *file;
+} script_file_t;
+static const verl_option_t s_script_file[] = { VERL_STRING(script_file_t, file, "", "file"), VERL_OPTIONS_END };
+
+VERL_KIND(script, .about = "calls a function of a file", .state_size = sizeof(script_file_t), .options = s_script_file,
+          .stages = { { "call", s_handle, .options_size = sizeof(script_t), .options = s_script_options,
+                        .gives = { "said:text" }, .declare = s_script_declare } })
+
+static const verl_kind_t *const s_kinds[] = { &verl_kind_synthetic,
+                                              &verl_kind_loader,
+                                              &verl_kind_policy,
+                                              &verl_kind_critic,
+                                              &verl_kind_rule_reward,
+                                              &verl_kind_advantage,
+                                              &verl_kind_filter,
+                                              &verl_kind_recorder,
+                                              &verl_kind_pupil,
+                                              &verl_kind_script,
                                               NULL };
 #endif

@@ -1,6 +1,7 @@
 // test_change.c: changes as people write them, over a topology as a run holds it: resolved.
 #include "helper.h"
 #include <stdio.h>
+#include "runtime/topology/value.h"
 
 #define BASE RUN SOURCE                                                    \
     "[stage.mid]\nkind = 'synthetic'\ndepends_on = ['src']\nbusy_ms = 1\n" \
@@ -206,4 +207,51 @@ Test(change, mistakes_are_told_where_the_change_was_written)
     s_wrong("unset = ['stage.mod']\n", "change:1:", "there is no `stage.mod`");
     s_wrong("unset = 'stage.mid'\n", "change:1:", "an array of names");
     s_wrong("[stage.mid]\nevery = 'x'\n", "change:2:", "every");
+}
+
+Test(change, what_a_stage_is_said_to_do_replaces_the_function_that_it_had)
+{
+    const char *base = RUN SOURCE "[actor.judge]\nkind = 'script'\n"
+                                  "[stage.a]\nactor = 'judge'\ndoes = 'score'\ndepends_on = ['src']\n"
+                                  "[stage.b]\nkind = 'script'\ndoes = 'score'\ndepends_on = ['src']\nas = 'b_'\n";
+    verl_plan_t *plan = s_changed(base, "stage.a.does = 'style'\nstage.b.does = 'style'\n");
+    cr_assert_str_eq(verl_value_get(&s_stage(plan, "a")->options, "function")->string, "style");
+    cr_assert_str_eq(verl_value_get(&s_stage(plan, "b")->options, "function")->string, "style");
+    verl_plan_destroy(&plan);
+    plan = s_changed(base, "unset = ['stage.a.function']\n");
+    cr_assert_null(verl_value_get(&s_stage(plan, "a")->options, "function"));
+    verl_plan_destroy(&plan);
+}
+
+#define ROLES RUN "[mesh]\nactor = 'cpu:0'\nidle = 'cpu'\n" SOURCE "mesh = 'actor'\n"
+
+Test(change, a_stage_may_name_a_role_of_the_running_topology)
+{
+    verl_plan_t *plan = s_changed(ROLES, "[stage.more]\nkind = 'synthetic'\nmesh = 'actor'\ndepends_on = ['src']\n");
+    cr_assert_str_eq(s_actor_named(plan, "more")->devices, "cpu:0");
+    verl_plan_destroy(&plan);
+}
+
+Test(change, a_role_takes_its_actors_along)
+{
+    verl_plan_t *plan = s_changed(ROLES, "mesh.actor = 'cpu:1'\n");
+    cr_assert_str_eq(s_actor_named(plan, "src")->devices, "cpu:1");
+    verl_plan_destroy(&plan);
+}
+
+Test(change, a_run_that_lives_does_not_look_at_the_environment_again)
+{
+    setenv("VERL_ACTOR_GPUS", "cpu:1", 1);
+    verl_plan_t *plan = s_changed(ROLES, "mesh.actor = 'cpu'\n");
+    cr_assert_str_eq(s_actor_named(plan, "src")->devices, "cpu");
+    verl_plan_destroy(&plan);
+}
+
+Test(change, a_run_is_told_what_it_cannot_change_with_all_other_mistakes)
+{
+    verl_topology_errors_t errors;
+    cr_assert(!s_change(BASE, "[run]\nsteps = 20\nseed = 0\ndrain_timeout = 60\n[stage.mid]\nbussy_ms = 7\n", &errors));
+    cr_assert_eq(errors.count, 2);
+    cr_assert(strstr(errors.items[0], "change:2:9: [run] steps cannot change from 10 to 20 while the run lives"));
+    verl_topology_errors_done(&errors);
 }

@@ -324,7 +324,6 @@ s_refused(const char *fragment, const char *words)
 
 Test(difference, what_a_run_is_cannot_change_while_it_lives)
 {
-    s_refused("[run]\nsteps = 20\n", "[run] steps cannot change from 10 to 20 while the run lives");
     s_refused("[run]\nseed = 5\n", "[run] seed cannot change from 0 to 5");
     s_refused("[run]\nname = 'x'\n", "[run] name cannot change from \"t\" to \"x\"");
     s_refused("[run]\nmax_bytes = 5000000\n", "[run] max_bytes cannot change");

@@ -8,7 +8,8 @@ Test(syntax, value_missing)
 }
 Test(syntax, key_twice)
 {
-    s_one_mistake("[run]\nsteps = 1\nsteps = 2\n" SOURCE, "t.toml:3:", "steps");
+    s_one_mistake("[run]\nsteps = 1\n steps  =  2\n" SOURCE, "t.toml:3:2:", "steps");
+    s_one_mistake("[run]\nsteps = 1\n[mesh]\na = { b = 1, c.d=2, b = 3 }\n" SOURCE, "t.toml:4:21:", "'b'");
 }
 Test(syntax, no_bytes)
 {
@@ -22,6 +23,22 @@ Test(syntax, zero_byte_in_string)
 Test(sections, unknown)
 {
     s_one_mistake(RUN "[stages]\n" SOURCE, "t.toml:3:", "did you mean `stage`");
+}
+Test(sections, of_another_system)
+{
+    s_one_mistake(RUN "[data]\ntrain_batch_size = 8\n" SOURCE, "t.toml:4:1:",
+                  "`data.train_batch_size` is the name that verl has|here it is `rows` in a stage of kind `loader`");
+    s_one_mistake("trainer.save_freq = 5\n" RUN SOURCE, "t.toml:1:9:", "here it is `save_every` in [run]");
+    s_one_mistake(RUN "[actor_rollout_ref.rollout]\nn = 8\n" SOURCE,
+                  "t.toml:4:1:", "here it is `samples` in a stage that does `generate` of kind `policy`");
+}
+Test(sections, of_another_system_in_part)
+{
+    s_one_mistake(RUN "[trainer]\nlogger = 'x'\n" SOURCE, "t.toml:3:", "there is no section `trainer`");
+}
+Test(sections, stages_that_are_no_table)
+{
+    s_one_mistake_set(RUN SOURCE, "stage=3", "--set stage=3: ", "`stage` is an integer");
 }
 Test(sections, not_a_table)
 {
@@ -56,6 +73,19 @@ Test(run, unknown_key)
 Test(run, key_of_another_system)
 {
     s_one_mistake("[run]\nmax_steps = 3\nsteps = 3\n" SOURCE, "t.toml:2:", "trl|`steps`");
+}
+Test(run, key_of_another_system_that_belongs_elsewhere)
+{
+    s_one_mistake(RUN "num_generations = 3\n" SOURCE, "t.toml:3:1:",
+                  "trl has for it: here it is `samples` in a stage that does `generate` of kind `policy`");
+    s_one_mistake(RUN "data.train_batch_size = 3\n" SOURCE,
+                  "t.toml:3:6:", "here it is `rows` in a stage of kind `loader`");
+}
+Test(run, part_of_a_key)
+{
+    s_one_mistake(RUN "save = 1\n" SOURCE, "t.toml:3:", "did you mean `save_every`");
+    s_one_mistake(RUN "inflight = 1\n" SOURCE, "t.toml:3:", "did you mean `max_in_flight`");
+    s_one_mistake(RUN SOURCE "depends = []\n", "t.toml:5:", "did you mean `depends_on`");
 }
 Test(run, name_with_slash)
 {
@@ -114,7 +144,16 @@ Test(mesh, unknown_role)
 Test(mesh, environment_overrides)
 {
     setenv("VERL_ACTOR_GPUS", "901", 1);
-    s_one_mistake(RUN "[mesh]\nactor = 'cpu'\n" SOURCE, "t.toml:4:", "VERL_ACTOR_GPUS|cuda:901");
+    s_one_mistake(RUN "[mesh]\nactor = 'cpu'\n" SOURCE, "t.toml:4:", "VERL_ACTOR_GPUS, which the devices|'901'");
+}
+
+Test(mesh, a_stage_is_not_told_to_take_an_array)
+{
+    verl_topology_errors_t errors;
+    cr_assert_null(s_load(RUN SOURCE "mesh = 'cpu:x'\n", NULL, &errors));
+    cr_assert_eq(errors.count, 1);
+    cr_assert_null(strstr(errors.items[0], "[0, 1]"), "%s", errors.items[0]);
+    verl_topology_errors_done(&errors);
 }
 
 Test(actor, no_kind)
@@ -220,6 +259,11 @@ Test(stage, unknown_does)
 {
     s_one_mistake(RUN SOURCE "does = 'wrok'\n", "t.toml:5:", "did you mean `work`");
 }
+Test(stage, does_and_function_that_differ)
+{
+    s_one_mistake(RUN SOURCE "[stage.s]\nkind = 'script'\ndoes = 'style'\nfunction = 'score'\ndepends_on = ['src']\n",
+                  "t.toml:7:8:", "`does` is \"style\" and `function` is \"score\"");
+}
 Test(stage, does_not_said)
 {
     s_one_mistake(RUN SOURCE "[stage.m]\nkind = 'critic'\n", "t.toml:5:", "\"values\", \"update\"");
@@ -244,6 +288,15 @@ Test(stage, missing_file)
 Test(stage, what_the_kind_says)
 {
     s_one_mistake(RUN "[stage.l]\nkind = 'loader'\nfiles = []\n", "t.toml:5:", "`files`: no file is named");
+}
+Test(stage, file_for_a_kind)
+{
+    s_one_mistake(RUN "[stage.l]\nkind = 'my.script'\n", "t.toml:4:", "kind = \"script\" and file = \"my.script\"");
+}
+Test(stage, kind_that_its_keys_tell)
+{
+    s_one_mistake(RUN SOURCE "[stage.r]\ncolumns = ['id']\nfile = 'x'\ndepends_on = ['src']\n",
+                  "t.toml:5:", "names neither a kind nor an actor: `kind = \"recorder\"`");
 }
 Test(stage, shared_object_not_there)
 {
@@ -285,6 +338,12 @@ Test(depends, source_only)
                   "t.toml:8:", "a source");
 }
 
+Test(depends, source_within_a_cycle)
+{
+    s_one_mistake(RUN "[stage.l]\nkind = 'loader'\nfiles = ['/dev/null']\ndepends_on = ['a']\n"
+                      "[stage.a]\nkind = 'synthetic'\ndepends_on = ['l']\n",
+                  "t.toml:6:", "`l` is a source");
+}
 Test(depends, cycle_names_its_stages)
 {
     s_one_mistake(RUN SOURCE "depends_on = ['b']\n[stage.a]\nkind = 'synthetic'\ndepends_on = ['src']\n"
@@ -350,6 +409,27 @@ Test(columns, need_that_an_option_makes)
     s_one_mistake(RUN GRPO "kl_coef = 0.1\n", "t.toml:21:", "`ref_logprobs`");
 }
 
+Test(columns, missing_that_a_kind_gives_under_another_name)
+{
+    s_one_mistake(
+        RUN GRPO "kl_coef = 0.1\n", "t.toml:21:",
+        "a stage that does `logprobs` of kind `policy`|with `as = { logprobs = \"ref_logprobs\" }`, gives it");
+}
+
+Test(columns, missing_that_a_stage_gives_under_its_plain_name)
+{
+    s_one_mistake_set(RUN GRPO "kl_coef = 0.1\n[actor.b]\nkind = 'policy'\n"
+                               "[stage.logprobs]\nactor = 'b'\ndepends_on = ['generate']\n",
+                      "stage.update.depends_on=[\"advantage\", \"logprobs\"]", "--set stage.update.depends_on",
+                      "`logprobs` gives `logprobs`, so `as = { logprobs = \"ref_logprobs\" }` in [stage.logprobs]");
+}
+
+Test(columns, mistyped_in_a_list_that_the_kind_reads_itself)
+{
+    s_one_mistake(RUN SOURCE "[stage.s]\nkind = 'script'\nreads = ['id', 'paylod']\ndepends_on = ['src']\n",
+                  "t.toml:7:16:", "did you mean `payload`");
+}
+
 Test(columns, two_makers)
 {
     s_one_mistake(RUN GRPO
@@ -372,7 +452,8 @@ Test(columns, as_one_name_for_two)
 }
 Test(columns, as_no_name)
 {
-    s_one_mistake(RUN SOURCE "as = { payload = 'a:b' }\n", "t.toml:5:", "no name of a column");
+    s_one_mistake(RUN SOURCE "as = { payload = \"a\\tb\" }\n", "t.toml:5:", "no name of a column");
+    s_one_mistake(RUN SOURCE "as = { payload = '' }\n", "t.toml:5:", "no name of a column");
 }
 Test(columns, uses_of_nothing_needed)
 {
@@ -521,6 +602,18 @@ Test(limits, parts_of_whole_batches)
     s_one_mistake(RUN GRPO "parts = 2\n", "t.toml:23:", "whole batches");
 }
 
+Test(limits, a_mini_batch_that_does_not_divide_a_batch)
+{
+    s_one_mistake(RUN GRPO "mini_batch = 12\n", "t.toml:23:14:",
+                  "is 12, and the 32 rows of a batch (4 of `prompts` × 8 of `generate`) do not divide|8 or 16");
+    s_one_mistake(RUN GRPO "mini_batch = 100\n", "t.toml:23:14:", "at a time: 32 would be right");
+}
+
+Test(limits, a_mini_batch_that_parts_a_group)
+{
+    s_one_mistake(RUN GRPO "mini_batch = 4\n", "t.toml:23:14:", "come in groups of 8, which it would part: 8 would be");
+}
+
 Test(limits, skipping_what_may_have_learned)
 {
     s_one_mistake(RUN GRPO "on_error = 'skip'\n", "t.toml:23:12:",
@@ -553,6 +646,10 @@ Test(sets, malformed_key)
 Test(sets, malformed_value)
 {
     s_one_mistake_set(RUN SOURCE, "run.steps=[1", "--set run.steps=[1: ", "would be right");
+}
+Test(sets, number_that_nothing_holds)
+{
+    s_one_mistake_set(RUN SOURCE, "run.seed=99999999999999999999", "--set run.seed=99999999999999999999: ", "64 bits");
 }
 Test(sets, unknown_key)
 {

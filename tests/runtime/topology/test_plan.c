@@ -1,6 +1,7 @@
 // test_plan.c: what a topology without mistakes becomes: columns and their makers, rows and maps, weights, batches,
 // parts, devices, defaults.
 #include "helper.h"
+#include "runtime/topology/value.h"
 
 Test(columns, come_straight_from_their_maker)
 {
@@ -462,4 +463,49 @@ Test(change, merges_a_fragment_and_takes_away)
     cr_assert(strncmp(errors.items[0], "f.toml:1:", 9) == 0);
     cr_assert(strncmp(errors.items[1], "f.toml:3:", 9) == 0);
     verl_topology_errors_done(&errors);
+}
+
+Test(plan, a_stage_does_a_function_of_its_kind)
+{
+    verl_plan_t *plan = s_good(RUN SOURCE "[actor.judge]\nkind = 'script'\n"
+                                          "[stage.score]\nactor = 'judge'\ndepends_on = ['src']\n"
+                                          "[stage.style]\nactor = 'judge'\ndoes = 'score'\ndepends_on = ['src']\n"
+                                          "[stage.plain]\nactor = 'judge'\ndoes = 'call'\ndepends_on = ['src']\n");
+    const verl_value_t *function = verl_value_get(&s_stage(plan, "style")->options, "function");
+    cr_assert(function);
+    cr_assert_str_eq(function->string, "score");
+    cr_assert_str_eq(s_stage(plan, "style")->does, "call");
+    cr_assert_null(verl_value_get(&s_stage(plan, "plain")->options, "function"));
+    verl_plan_destroy(&plan);
+}
+
+Test(plan, a_column_may_be_called_whatever_a_field_of_a_record_is)
+{
+    verl_plan_t *plan = s_good(RUN SOURCE "as = { payload = 'a b: é' }\n[stage.r]\nkind = 'recorder'\n"
+                                          "columns = ['x']\nuses = { x = 'a b: é' }\ndepends_on = ['src']\n");
+    cr_assert_str_eq(s_maker(plan, "r", "x"), "src");
+    verl_plan_destroy(&plan);
+}
+
+Test(plan, rows_that_nobody_can_know_before_may_be_divided_by_anything)
+{
+    verl_plan_t *plan = s_good(RUN GRPO "mini_batch = 16\n");
+    verl_plan_destroy(&plan);
+    plan = s_good(RUN "[actor.policy]\nkind = 'policy'\n"
+                      "[stage.prompts]\nkind = 'loader'\nfiles = ['/dev/null']\nrows = 4\n"
+                      "[stage.generate]\nactor = 'policy'\ndepends_on = ['prompts']\nsamples = 8\n"
+                      "[stage.reward]\nkind = 'rule-reward'\ndepends_on = ['generate']\n"
+                      "[stage.filter]\nkind = 'filter'\ndepends_on = ['reward']\n"
+                      "[stage.advantage]\nkind = 'advantage'\ndepends_on = ['filter']\n"
+                      "[stage.update]\nactor = 'policy'\ndepends_on = ['advantage']\nmini_batch = 5\n");
+    verl_plan_destroy(&plan);
+}
+
+Test(plan, the_environment_counts_when_a_run_begins_and_may_have_blanks)
+{
+    const char *text = RUN "[mesh]\nactor = 'cpu'\n" SOURCE "mesh = 'actor'\n";
+    setenv("VERL_ACTOR_GPUS", "cpu: 0 , 1", 1);
+    verl_plan_t *plan = s_good(text);
+    cr_assert_str_eq(plan->actors[0].devices, "cpu:0-1");
+    verl_plan_destroy(&plan);
 }
