@@ -1,5 +1,5 @@
 // guard.c: see guard.h. The program dies with its guard too (a kernel signal), so nothing is left whichever is killed:
-// the node kills the group of a guard that ended.
+// the node kills the group of a guard that ended. Who left the group is the guard's own child once its parent is gone.
 #include "tools/guard.h"
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define NODE_FD 3
+#define NODE_FD   3
+#define FAMILY_MS 500
 
 static void
 s_run(char *const *words, pid_t guard)
@@ -46,6 +47,38 @@ s_end(int status)
     _exit(128 + WTERMSIG(status));
 }
 
+// Sends SIGKILL to each child of this process, as far as the system lists them.
+static void
+s_kill_children(void)
+{
+    char path[64];
+    int child;
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int) getpid());
+    FILE *children = fopen(path, "re");
+    while (children && fscanf(children, "%d", &child) == 1)
+        kill((pid_t) child, SIGKILL);
+    if (children)
+        fclose(children);
+}
+
+// Ends all that came of the program: the children of a child that dies are children of this process. *status: of the
+// program, where that was still running. Whoever cannot die is not waited for longer than FAMILY_MS.
+static void
+s_end_family(pid_t program, int *status)
+{
+    for (int waited = 0; waited < FAMILY_MS; waited++) {
+        int its;
+        pid_t ended;
+        s_kill_children();
+        while ((ended = waitpid(-1, &its, WNOHANG)) > 0)
+            if (ended == program)
+                *status = its;
+        if (ended < 0)
+            return;
+        usleep(1000);
+    }
+}
+
 void
 verl_guard(char *const *words)
 {
@@ -57,6 +90,7 @@ verl_guard(char *const *words)
     sigaddset(&watched, SIGTERM);
     sigprocmask(SIG_BLOCK, &watched, NULL);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!words[0] || !parent || getppid() != (pid_t) strtol(parent, NULL, 10))
         _exit(1);
     pid_t guard = getpid(), program = fork();
@@ -68,10 +102,14 @@ verl_guard(char *const *words)
     }
     close(NODE_FD);                         // the connection is the program's alone
     while (sigwait(&watched, &signal_number) == 0) {
-        if (signal_number == SIGTERM)
+        if (signal_number == SIGTERM) {
+            s_end_family(program, &status);
             kill(0, SIGKILL);               // the group, this process too
-        if (waitpid(program, &status, WNOHANG) == program)
+        }
+        if (waitpid(program, &status, WNOHANG) == program) {
+            s_end_family(program, &status);
             s_end(status);
+        }
     }
     _exit(1);
 }

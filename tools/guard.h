@@ -2,7 +2,8 @@
 // run.
 //
 // A program's children may outlive it, and when verl-run is killed nobody is left to end them. The guard is the leader
-// of their process group: it ends as the program ends, and ends all of them when verl-run does, however it does.
+// of their process group, and adopts those that leave it: it ends as the program ends, and ends all of them then, on
+// SIGTERM, and when verl-run ends, however it does.
 #ifndef VERL_GUARD_H
 #define VERL_GUARD_H
 

@@ -143,13 +143,27 @@ verl_node_alive(const verl_node_t *self)
     return count;
 }
 
+static bool
+s_is_guarded(const verl_node_t *self, const verl_instance_t *instance)
+{
+    const member_t *member = self->members;
+    while (member && &member->instance != instance)
+        member = member->next;
+    return member && member->words_count > 0;
+}
+
+// The guard of a command ends its children too, those that left its group among them; then itself.
 void
 verl_node_kill_one(verl_node_t *self, verl_instance_t *instance)
 {
-    (void) self;
     if (!instance->alive || instance->thread)
         return;
-    kill(-instance->pid, SIGKILL);          // its session's group: a command's children too
+    if (s_is_guarded(self, instance)) {
+        kill(instance->pid, SIGTERM);
+        kill(instance->pid, SIGCONT);       // to one that was stopped
+        return;
+    }
+    kill(-instance->pid, SIGKILL);          // its session's group
     kill(instance->pid, SIGKILL);
 }
 

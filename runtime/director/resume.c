@@ -75,7 +75,7 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
     int failed = 0;
     if (!json_is_integer(step) || json_integer_value(step) != from->step || !json_is_integer(revision) ||
         json_integer_value(revision) < 1 || !json_is_integer(cut) || json_integer_value(cut) < 0 ||
-        !json_is_array(actors))
+        json_integer_value(cut) > from->step || !json_is_array(actors))
         failed = verl_error_set(error, "%s is no manifest of step %" PRId64 "%s%s", path, from->step,
                                 manifest ? "" : ": ", manifest ? "" : wrong.text);
     from->cut = json_integer_value(cut);

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 
@@ -94,9 +95,11 @@ def trivial(batch):
 
 @verl.stage(needs=["id"], gives=["child:i64[n]"])
 def spawns(batch):
-    """Leaves a child of its own behind, as careless programs do."""
+    """Leaves children of its own behind, as careless programs do; two of them in groups of their own."""
     if batch.id == 0:
         os.spawnlp(os.P_NOWAIT, "sleep", "sleep", "1000")
+        subprocess.Popen(["sleep", "1000"], start_new_session=True)
+        subprocess.Popen(["sleep", "1000"], preexec_fn=os.setpgrp)
     time.sleep(0.05)
     return {"child": batch["id"]}
 
