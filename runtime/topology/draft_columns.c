@@ -215,8 +215,9 @@ s_carry(verl_draft_t *draft, verl_draft_stage_t *stage, verl_draft_need_t *need)
     edge->columns[edge->columns_count++] = need->column;
 }
 
-// Where the topology says that a column is taken under a new name, what its maker calls otherwise too goes with it: of
-// `generate` with as = "roll_", not roll_response_ids alone, but also roll_temperature. NULL: nothing does.
+// Where the topology says that a column is taken under a new name, what else its maker gives goes with it: of `generate`
+// with as = "roll_", not roll_response_ids alone, but also roll_temperature, whoever else makes a temperature. NULL:
+// nothing does.
 static const char *
 s_companion(const verl_draft_t *draft, int index, const verl_draft_need_t *need)
 {
@@ -252,12 +253,10 @@ s_find(verl_draft_t *draft, int index, verl_draft_need_t *need)
 {
     verl_draft_stage_t *stage = &draft->stages[index];
     bool told = false;
-    need->maker = s_maker(draft, index, need, &told);
-    const char *companion = need->maker < 0 && need->optional && !told ? s_companion(draft, index, need) : NULL;
-    if (companion) {
+    const char *companion = strcmp(need->name, need->column) == 0 ? s_companion(draft, index, need) : NULL;
+    if (companion)
         need->column = companion;
-        need->maker = s_maker(draft, index, need, &told);
-    }
+    need->maker = s_maker(draft, index, need, &told);
     stage->lost = stage->lost || told;
     const char *of = need->of ? verl_draft_uses(stage, need->of) : NULL;
     if (need->maker >= 0 && of && verl_draft_is_before(draft, index, need->maker, of)) {

@@ -63,6 +63,12 @@ Test(columns, what_is_taken_under_a_new_name_brings_along_what_its_maker_renamed
     cr_assert_str_eq(s_maker(plan, "p", "group"), "again");
     cr_assert_str_eq(s_need(plan, "p", "group")->column, "roll_group");
     verl_plan_destroy(&plan);
+    // … also where somebody before it gives such a column
+    plan = s_good(AGAIN("[stage.first]\nkind = 'synthetic'\ndepends_on = ['prompts']\nas = { payload = 'group' }\n"
+                        "[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'first']\n"
+                        "uses = { response_ids = 'roll_response_ids' }\n"));
+    cr_assert_str_eq(s_need(plan, "p", "group")->column, "roll_group");
+    verl_plan_destroy(&plan);
 }
 
 Test(columns, of_other_responses_are_not_taken)
