@@ -2,12 +2,11 @@
 //
 // Invariant: what is absent gets the default of the reference implementation; what is there and of the wrong type is an
 // error, never a default.
-#include "actors/lm/config_json.h"
+#include "actors/lm/config_json_private.h"
 #include "actors/lm/refuse.h"
 
 #include <inttypes.h>
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,18 +17,11 @@ typedef struct {
     size_t      error_size;
 } s_document_t;
 
-typedef struct {
-    const char      *model_type, *prefix;   // of the names in "architectures"
-    verl_lm_family_t family;
-    int64_t          max_positions;         // where the file says nothing
-} s_family_t;
-
-static const s_family_t s_families[] = {
-    {"llama", "Llama", VERL_LM_LLAMA, 2048},
-    {"qwen2", "Qwen2", VERL_LM_QWEN2, 32768},
-    {"qwen3", "Qwen3", VERL_LM_QWEN3, 32768},
+const verl_lm_family_info_t verl_lm_families[VERL_LM_FAMILIES] = {
+    [VERL_LM_LLAMA] = {"llama", "Llama", VERL_LM_LLAMA, 2048},
+    [VERL_LM_QWEN2] = {"qwen2", "Qwen2", VERL_LM_QWEN2, 32768},
+    [VERL_LM_QWEN3] = {"qwen3", "Qwen3", VERL_LM_QWEN3, 32768},
 };
-enum { FAMILIES = sizeof s_families / sizeof s_families[0] };
 
 #define s_fail(document, ...) verl_lm_refuse((document)->name, (document)->error, (document)->error_size, __VA_ARGS__)
 
@@ -99,17 +91,17 @@ s_get_bool(const s_document_t *document, const char *key, bool *value)
     return 0;
 }
 
-static const s_family_t *
+static const verl_lm_family_info_t *
 s_find_family(const s_document_t *document)
 {
     const char *type = json_string_value(s_get(document->root, "model_type"));
     const char *architecture = json_string_value(json_array_get(s_get(document->root, "architectures"), 0));
-    for (int i = 0; i < FAMILIES; i++) {
-        const char *prefix = s_families[i].prefix;
-        if (type ? strcmp(type, s_families[i].model_type) == 0
+    for (int i = 0; i < VERL_LM_FAMILIES; i++) {
+        const char *prefix = verl_lm_families[i].prefix;
+        if (type ? strcmp(type, verl_lm_families[i].model_type) == 0
                  : architecture && strncmp(architecture, prefix, strlen(prefix)) == 0
                        && strncmp(architecture + strlen(prefix), "For", 3) == 0)
-            return &s_families[i];
+            return &verl_lm_families[i];
     }
     s_fail(document, "model_type is %s%.64s: llama, qwen2 and qwen3 are supported",
            type ? "" : "missing, architecture ", type ? type : architecture ? architecture : "too");
@@ -117,7 +109,7 @@ s_find_family(const s_document_t *document)
 }
 
 static int
-s_read_sizes(const s_document_t *document, const s_family_t *family, verl_lm_config_t *config)
+s_read_sizes(const s_document_t *document, const verl_lm_family_info_t *family, verl_lm_config_t *config)
 {
     if (s_need_int(document, "vocab_size", &config->vocab_size)
         || s_need_int(document, "hidden_size", &config->hidden_size)
@@ -314,7 +306,7 @@ s_check(const s_document_t *document, const verl_lm_config_t *config)
 static int
 s_read_config(const s_document_t *document, verl_lm_config_t *config)
 {
-    const s_family_t *family = s_find_family(document);
+    const verl_lm_family_info_t *family = s_find_family(document);
     if (!family)
         return -1;
     config->family = family->family;
@@ -381,102 +373,4 @@ verl_lm_stops_from_tokenizer(const char *text, size_t size, const char *name, ve
     }
     json_decref(document.root);
     return s_check(&document, config);
-}
-
-static const s_family_t *
-s_family_of(const verl_lm_config_t *config)
-{
-    int i = 0;
-    while (i < FAMILIES - 1 && s_families[i].family != config->family)
-        i++;
-    return &s_families[i];
-}
-
-static json_t *
-s_eos_to_json(const verl_lm_config_t *config)
-{
-    if (config->eos_count == 0)
-        return json_null();
-    if (config->eos_count == 1)
-        return json_integer(config->eos[0]);
-    json_t *list = json_array();
-    for (int i = 0; i < config->eos_count; i++)
-        json_array_append_new(list, json_integer(config->eos[i]));
-    return list;
-}
-
-static void
-s_put_ids(json_t *root, const verl_lm_config_t *config)
-{
-    json_object_set_new(root, "bos_token_id", config->bos < 0 ? json_null() : json_integer(config->bos));
-    json_object_set_new(root, "eos_token_id", s_eos_to_json(config));
-    if (config->pad >= 0)
-        json_object_set_new(root, "pad_token_id", json_integer(config->pad));
-}
-
-static json_t *
-s_scaling_to_json(const verl_lm_config_t *config)
-{
-    if (config->rope_scaling.type == VERL_ROPE_DEFAULT)
-        return json_null();
-    json_t *scaling = json_object();
-    bool    llama3 = config->rope_scaling.type == VERL_ROPE_LLAMA3;
-    json_object_set_new(scaling, "rope_type", json_string(llama3 ? "llama3" : "linear"));
-    json_object_set_new(scaling, "factor", json_real(config->rope_scaling.factor));
-    if (llama3) {
-        json_object_set_new(scaling, "low_freq_factor", json_real(config->rope_scaling.low_freq_factor));
-        json_object_set_new(scaling, "high_freq_factor", json_real(config->rope_scaling.high_freq_factor));
-        json_object_set_new(scaling, "original_max_position_embeddings",
-                            json_integer(config->rope_scaling.original_max_positions));
-    }
-    return scaling;
-}
-
-static void
-s_put_numbers(json_t *root, const verl_lm_config_t *config)
-{
-    json_object_set_new(root, "vocab_size", json_integer(config->vocab_size));
-    json_object_set_new(root, "hidden_size", json_integer(config->hidden_size));
-    json_object_set_new(root, "num_hidden_layers", json_integer(config->layers));
-    json_object_set_new(root, "num_attention_heads", json_integer(config->heads));
-    json_object_set_new(root, "num_key_value_heads", json_integer(config->kv_heads));
-    json_object_set_new(root, "head_dim", json_integer(config->head_dim));
-    json_object_set_new(root, "intermediate_size", json_integer(config->intermediate_size));
-    json_object_set_new(root, "max_position_embeddings", json_integer(config->max_positions));
-    json_object_set_new(root, "rms_norm_eps", json_real(config->norm_eps));
-    json_object_set_new(root, "rope_theta", json_real(config->rope_theta));
-    json_object_set_new(root, "rope_scaling", s_scaling_to_json(config));
-}
-
-char *
-verl_lm_config_to_json(const verl_lm_config_t *config, const char *dtype)
-{
-    const s_family_t *family = s_family_of(config);
-    char              architecture[64];
-    json_t           *root = json_object();
-    snprintf(architecture, sizeof architecture, "%sForCausalLM", family->prefix);
-    json_object_set_new(root, "architectures", json_pack("[s]", architecture));
-    json_object_set_new(root, "model_type", json_string(family->model_type));
-    json_object_set_new(root, "torch_dtype", json_string(dtype));
-    s_put_numbers(root, config);
-    json_object_set_new(root, "hidden_act", json_string("silu"));
-    json_object_set_new(root, "tie_word_embeddings", json_boolean(config->tied));
-    if (config->family != VERL_LM_QWEN2)
-        json_object_set_new(root, "attention_bias", json_boolean(config->qkv_bias));
-    if (config->family == VERL_LM_LLAMA)
-        json_object_set_new(root, "mlp_bias", json_boolean(config->mlp_bias));
-    s_put_ids(root, config);
-    char *text = json_dumps(root, JSON_INDENT(2));
-    json_decref(root);
-    return text;
-}
-
-char *
-verl_lm_generation_to_json(const verl_lm_config_t *config)
-{
-    json_t *root = json_object();
-    s_put_ids(root, config);
-    char *text = json_dumps(root, JSON_INDENT(2));
-    json_decref(root);
-    return text;
 }

@@ -2,8 +2,7 @@
 //
 // Invariant: every length is compared with the bytes that are left before it is used or allocated for, and what is
 // allocated is at most a small multiple of what the file itself holds. The first thing wrong ends the walk.
-#include "actors/lm/gguf.h"
-#include "actors/lm/mapped.h"
+#include "actors/lm/gguf_private.h"
 #include "actors/lm/refuse.h"
 
 #include <inttypes.h>
@@ -12,27 +11,6 @@
 #include <string.h>
 
 enum { MAX_KEY = 256, MAX_NAME = 127, LEAST_ENTRY = 8 + 4 + 1, LEAST_TENSOR = 8 + 4 + 8 + 4 + 8 };
-
-struct verl_gguf_value {
-    char            *key;
-    verl_gguf_type_t type, element_type;
-    int64_t          count;
-    const uint8_t   *data;                  // of the first element; unaligned
-    size_t          *string_at;             // arrays of strings: where in data each string's length stands
-};
-
-struct verl_gguf {
-    verl_mapped_t       file;               // empty where the caller owns the bytes
-    uint32_t            version;
-    const uint8_t      *metadata;
-    size_t              metadata_size;
-    verl_gguf_value_t  *values;
-    int64_t             value_count;
-    verl_gguf_value_t **by_key;             // sorted
-    verl_gguf_tensor_t *tensors;
-    int64_t             tensor_count;
-    verl_gguf_tensor_t **by_name;           // sorted
-};
 
 // The walk: what is left, and where to say what is wrong.
 typedef struct {
@@ -43,15 +21,6 @@ typedef struct {
 } s_walk_t;
 
 #define s_fail(walk, ...) verl_lm_refuse((walk)->name, (walk)->error, (walk)->error_size, __VA_ARGS__)
-
-static uint64_t
-s_little(const uint8_t *bytes, size_t size)
-{
-    uint64_t value = 0;
-    for (size_t i = 0; i < size; i++)
-        value |= (uint64_t) bytes[i] << (8 * i);
-    return value;
-}
 
 static int
 s_need(s_walk_t *walk, size_t size, const char *what)
@@ -66,7 +35,7 @@ s_number(s_walk_t *walk, size_t size, const char *what, uint64_t *ret)
 {
     if (s_need(walk, size, what))
         return -1;
-    *ret = s_little(walk->at, size);
+    *ret = verl_gguf_little(walk->at, size);
     walk->at += size;
     return 0;
 }
@@ -99,13 +68,6 @@ s_name(s_walk_t *walk, const char *what, size_t most, verl_gguf_string_t *ret)
     return 0;
 }
 
-static size_t
-s_type_size(uint64_t type)
-{
-    static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-    return type < sizeof sizes ? sizes[type] : 0;
-}
-
 static int
 s_read_strings(s_walk_t *walk, verl_gguf_value_t *value)
 {
@@ -127,7 +89,7 @@ s_read_array(s_walk_t *walk, verl_gguf_value_t *value)
     uint64_t type = 0, count = 0;
     if (s_number(walk, 4, value->key, &type) || s_number(walk, 8, value->key, &count))
         return -1;
-    size_t size = type == VERL_GGUF_STRING ? 8 : s_type_size(type);
+    size_t size = type == VERL_GGUF_STRING ? 8 : verl_gguf_type_size(type);
     if (size == 0)
         return s_fail(walk, "%s is an array of type %" PRIu64 ", which is not supported", value->key, type);
     if (count > (size_t) (walk->end - walk->at) / size)
@@ -161,11 +123,11 @@ s_read_value(s_walk_t *walk, verl_gguf_value_t *value)
     value->data = walk->at;
     if (type == VERL_GGUF_STRING)
         return s_skip_string(walk, value->key, &ignored);
-    if (s_type_size(type) == 0)
+    if (verl_gguf_type_size(type) == 0)
         return s_fail(walk, "%s has type %" PRIu64 ", which GGUF does not define", value->key, type);
-    if (s_need(walk, s_type_size(type), value->key))
+    if (s_need(walk, verl_gguf_type_size(type), value->key))
         return -1;
-    walk->at += s_type_size(type);
+    walk->at += verl_gguf_type_size(type);
     return 0;
 }
 
@@ -411,176 +373,4 @@ verl_gguf_close(verl_gguf_t **self_p)
     verl_mapped_close(&self->file);
     free(self);
     *self_p = NULL;
-}
-
-const verl_gguf_value_t *
-verl_gguf_get(const verl_gguf_t *self, const char *key)
-{
-    int64_t low = 0, high = self->value_count;
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        int     order = strcmp(self->by_key[middle]->key, key);
-        if (order == 0)
-            return self->by_key[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
-}
-
-int64_t
-verl_gguf_value_count(const verl_gguf_t *self)
-{
-    return self->value_count;
-}
-
-const verl_gguf_value_t *
-verl_gguf_value_at(const verl_gguf_t *self, int64_t index)
-{
-    return index >= 0 && index < self->value_count ? &self->values[index] : NULL;
-}
-
-const char *
-verl_gguf_value_key(const verl_gguf_value_t *value)
-{
-    return value->key;
-}
-
-verl_gguf_type_t
-verl_gguf_value_type(const verl_gguf_value_t *value)
-{
-    return value->type;
-}
-
-verl_gguf_type_t
-verl_gguf_element_type(const verl_gguf_value_t *value)
-{
-    return value->element_type;
-}
-
-int64_t
-verl_gguf_element_count(const verl_gguf_value_t *value)
-{
-    return value->count;
-}
-
-bool
-verl_gguf_element_int(const verl_gguf_value_t *value, int64_t index, int64_t *ret)
-{
-    if (!value || index < 0 || index >= value->count)
-        return false;
-    size_t   size = s_type_size(value->element_type);
-    uint64_t bits = s_little(value->data + (size_t) index * size, size);
-    switch (value->element_type) {
-    case VERL_GGUF_U8:
-    case VERL_GGUF_U16:
-    case VERL_GGUF_U32: *ret = (int64_t) bits; return true;
-    case VERL_GGUF_BOOL: *ret = bits != 0; return true;
-    case VERL_GGUF_I8:  *ret = (int8_t) bits; return true;
-    case VERL_GGUF_I16: *ret = (int16_t) bits; return true;
-    case VERL_GGUF_I32: *ret = (int32_t) bits; return true;
-    case VERL_GGUF_I64: *ret = (int64_t) bits; return true;
-    case VERL_GGUF_U64:
-        if (bits > INT64_MAX)
-            return false;
-        *ret = (int64_t) bits;
-        return true;
-    default: return false;
-    }
-}
-
-bool
-verl_gguf_element_real(const verl_gguf_value_t *value, int64_t index, double *ret)
-{
-    int64_t whole;
-    if (verl_gguf_element_int(value, index, &whole)) {
-        *ret = (double) whole;
-        return true;
-    }
-    if (!value || index < 0 || index >= value->count)
-        return false;
-    if (value->element_type == VERL_GGUF_F32) {
-        float single;
-        memcpy(&single, value->data + index * 4, sizeof single);
-        *ret = (double) single;
-        return true;
-    }
-    if (value->element_type != VERL_GGUF_F64)
-        return false;
-    memcpy(ret, value->data + index * 8, sizeof *ret);
-    return true;
-}
-
-bool
-verl_gguf_element_string(const verl_gguf_value_t *value, int64_t index, verl_gguf_string_t *ret)
-{
-    if (!value || index < 0 || index >= value->count || value->element_type != VERL_GGUF_STRING)
-        return false;
-    const uint8_t *at = value->data + (value->string_at ? value->string_at[index] : 0);
-    *ret = (verl_gguf_string_t) {(const char *) at + 8, (size_t) s_little(at, 8)};
-    return true;
-}
-
-static const verl_gguf_value_t *
-s_single(const verl_gguf_t *self, const char *key)
-{
-    const verl_gguf_value_t *value = verl_gguf_get(self, key);
-    return value && value->type != VERL_GGUF_ARRAY ? value : NULL;
-}
-
-bool
-verl_gguf_int(const verl_gguf_t *self, const char *key, int64_t *ret)
-{
-    return verl_gguf_element_int(s_single(self, key), 0, ret);
-}
-
-bool
-verl_gguf_real(const verl_gguf_t *self, const char *key, double *ret)
-{
-    return verl_gguf_element_real(s_single(self, key), 0, ret);
-}
-
-bool
-verl_gguf_string(const verl_gguf_t *self, const char *key, verl_gguf_string_t *ret)
-{
-    return verl_gguf_element_string(s_single(self, key), 0, ret);
-}
-
-const void *
-verl_gguf_metadata(const verl_gguf_t *self, size_t *ret_size, uint32_t *ret_version)
-{
-    *ret_size = self->metadata_size;
-    *ret_version = self->version;
-    return self->metadata;
-}
-
-int64_t
-verl_gguf_tensor_count(const verl_gguf_t *self)
-{
-    return self->tensor_count;
-}
-
-const verl_gguf_tensor_t *
-verl_gguf_tensor_at(const verl_gguf_t *self, int64_t index)
-{
-    return index >= 0 && index < self->tensor_count ? &self->tensors[index] : NULL;
-}
-
-const verl_gguf_tensor_t *
-verl_gguf_tensor(const verl_gguf_t *self, const char *name)
-{
-    int64_t low = 0, high = self->tensor_count;
-    while (low < high) {
-        int64_t middle = (low + high) / 2;
-        int     order = strcmp(self->by_name[middle]->name, name);
-        if (order == 0)
-            return self->by_name[middle];
-        if (order < 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return NULL;
 }
