@@ -247,8 +247,10 @@ verl_rule_dapo(const verl_rule_t *self, const verl_rule_input_t *input, verl_rul
     span_t text = verl_span_tail(response, TAIL);
     for (size_t i = 0; i < text.bytes; i++) {
         span_t line = s_answer_line(text, i);
-        if (line.bytes > 0)
-            given = line;
+        if (line.bytes == 0)
+            continue;
+        given = line;
+        i = (size_t) (line.at + line.bytes - text.at); // an `Answer:` in it is part of the answer
     }
     bool boxed = given.bytes == 0 && s_boxed(verl_span_tail(response, BOX_TAIL), &given);
     result->format = given.bytes > 0 || boxed;

@@ -156,7 +156,7 @@ Test(rules, dapo)
     CHECK("dapo", NULL, { "Answer: 42 dollars", "42", 1 }, { "42", "42", -1 }, { "Answer: 1,000", "1000", 1 },
           { "answer : 5\nANSWER: $42$", "42", 1 }, { "Answer: 5", "42", -1 }, { "Answer: x = 42", "42", 1 },
           { "", "42", -1 }, { "Answer: \\frac12", "\\frac{1}{2}", 1 }, { "Answer: \\boxed{42}", "42", 1 },
-          { "Answer: $\\boxed{\\frac{1}{2}}$", "\\frac{1}{2}", 1 },
+          { "Answer: $\\boxed{\\frac{1}{2}}$", "\\frac{1}{2}", 1 }, { "The answer: the answer: 5", "5", -1 },
           { "it is \\boxed{42}", "42", 1 }, { "it is \\boxed{4}", "42", -1 }, { "Answer:", "", -1 },
           { "Answer: the area", "the area", 1 }, { "Answer: 42.", "42", 1 }, { "Answer: \\text{yes}", "yes", 1 },
           { "\\boxed{", "", -1 }, { "\\boxed{42", "4", -1 }, { "Answer: \\text{", "\\text{", 1 });
