@@ -215,10 +215,13 @@ s_is_space(const char *text, size_t length)
            || code == 0x3000;
 }
 
-// Widens a match over white space where the token says so.
+// Widens a match over white space where the token says so, up to what the last match took: of a token that is white
+// space itself nothing may be left.
 static void
 s_strip(const verl_token_added_t *added, const char *text, size_t length, size_t least, size_t *start, size_t *end)
 {
+    if (added->flags & VERL_ADDED_LSTRIP && *start < least)
+        *start = least;
     if (added->flags & VERL_ADDED_LSTRIP)
         while (*start > least && s_is_space(text + s_previous(text, *start), length - s_previous(text, *start)))
             *start = s_previous(text, *start);
@@ -263,6 +266,8 @@ s_extract(s_run_t *self, int pass, const char *text, size_t length)
         if (!s_counts(self, added, text, length, start, end))
             continue;
         s_strip(added, text, length, done, &start, &end);
+        if (start >= end)
+            continue;
         if (start > done && s_gap(self, pass, text + done, start - done))
             return -1;
         if (verl_token_ids_add(self->ids, (int32_t) added->id))

@@ -526,14 +526,15 @@ verl_jinja_run_test(verl_jinja_run_t *self, const verl_jinja_node_t *node, const
 {
     verl_jinja_string_t name = node->text;
     verl_jinja_kind_t kind = value->kind;
+    bool several = kind == VERL_JINJA_STRING || kind == VERL_JINJA_LIST || kind == VERL_JINJA_DICT
+                   || kind == VERL_JINJA_UNDEFINED;
     const struct { const char *name; bool holds; } tests[] = {
         { "defined", kind != VERL_JINJA_UNDEFINED }, { "undefined", kind == VERL_JINJA_UNDEFINED },
         { "none", kind == VERL_JINJA_NONE }, { "string", kind == VERL_JINJA_STRING },
         { "mapping", kind == VERL_JINJA_DICT }, { "number", s_is_number(value) }, { "integer", kind == VERL_JINJA_INT },
         { "boolean", kind == VERL_JINJA_BOOL }, { "true", kind == VERL_JINJA_BOOL && value->integer },
         { "false", kind == VERL_JINJA_BOOL && !value->integer },
-        { "iterable", kind == VERL_JINJA_STRING || kind == VERL_JINJA_LIST || kind == VERL_JINJA_DICT },
-        { "sequence", kind == VERL_JINJA_STRING || kind == VERL_JINJA_LIST || kind == VERL_JINJA_DICT },
+        { "iterable", several }, { "sequence", several },
         { "callable", kind == VERL_JINJA_MACRO || kind == VERL_JINJA_METHOD },
         { "odd", kind == VERL_JINJA_INT && value->integer % 2 != 0 },
         { "even", kind == VERL_JINJA_INT && value->integer % 2 == 0 },

@@ -1,9 +1,11 @@
 // jinja_value.c: the values of templates, and the arena that they live in.
 #include "actors/text/jinja_impl.h"
+#include "actors/text/utf8.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <utf8proc.h>
 
 enum { BLOCK_SIZE = 64 * 1024, DEEPEST = 50 };
 
@@ -157,26 +159,44 @@ s_add(verl_text_t *text, const char *string)
     return verl_text_add(text, string, strlen(string));
 }
 
-// A string in quotes: of JSON, or of Python (single quotes), which differ in what they escape.
+// Whether Python writes a character as it is.
+static bool
+s_printable(uint32_t code)
+{
+    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t) code);
+    return code == ' ' || (category < UTF8PROC_CATEGORY_ZS && category != UTF8PROC_CATEGORY_CN);
+}
+
+// How a character in quotes is escaped; "" where it stands for itself.
+static void
+s_escape(uint32_t code, char quote, bool json, char escape[16])
+{
+    static const char codes[] = "\n\t\r\\\b\f", letters[] = "ntr\\bf";
+    const char *known = code && code < 0x80 ? strchr(codes, (int) code) : NULL;
+    escape[0] = 0;
+    if (code == (unsigned char) quote)
+        snprintf(escape, 16, "\\%c", quote);
+    else if (known && (json || known - codes < 4))
+        snprintf(escape, 16, "\\%c", letters[known - codes]);
+    else if (json ? code < 0x20 : !s_printable(code))
+        snprintf(escape, 16, json || code > 0xFF ? code > 0xFFFF ? "\\U%08x" : "\\u%04x" : "\\x%02x", (unsigned) code);
+}
+
+// A string in quotes: of JSON, or of Python (single quotes, where there are not only such inside).
 static int
 s_quote(verl_text_t *text, verl_jinja_string_t string, bool json)
 {
-    char quote = json || memchr(string.data, '\'', string.length) ? '"' : '\'', escape[8];
+    bool single = string.length && memchr(string.data, '\'', string.length);
+    bool two = string.length && memchr(string.data, '"', string.length);
+    char quote = json || (single && !two) ? '"' : '\'', escape[16];
     int rc = verl_text_add(text, &quote, 1);
-    for (size_t i = 0; i < string.length && !rc; i++) {
-        unsigned char character = (unsigned char) string.data[i];
-        const char *known = character == '\n' ? "\\n" : character == '\t' ? "\\t" : character == '\r' ? "\\r"
-                            : character == '\\' ? "\\\\" : json && character == '\b' ? "\\b"
-                            : json && character == '\f' ? "\\f" : NULL;
-        if (character == (unsigned char) quote)
-            snprintf(escape, sizeof escape, "\\%c", quote);
-        else if (known)
-            snprintf(escape, sizeof escape, "%s", known);
-        else if (character < 0x20)
-            snprintf(escape, sizeof escape, json ? "\\u%04x" : "\\x%02x", (unsigned) character);
-        else
-            escape[0] = 0;
-        rc = escape[0] ? s_add(text, escape) : verl_text_add(text, string.data + i, 1);
+    for (size_t at = 0, step; at < string.length && !rc; at += step) {
+        uint32_t code = 0xFFFD;
+        size_t skip;
+        step = verl_utf8_next((const uint8_t *) string.data + at, string.length - at, &code, &skip);
+        step = step ? step : skip;
+        s_escape(code, quote, json, escape);
+        rc = escape[0] ? s_add(text, escape) : verl_text_add(text, string.data + at, step);
     }
     return rc || verl_text_add(text, &quote, 1);
 }

@@ -8,9 +8,9 @@
 #define SPACE "\\t-\\r \\x{85}\\x{A0}\\x{1680}\\x{2000}-\\x{200A}\\x{2028}\\x{2029}\\x{202F}\\x{205F}\\x{3000}"
 #define NOT_SPACE "\\x{0}-\\x{8}\\x{E}-\\x{1F}!-\\x{84}\\x{86}-\\x{9F}\\x{A1}-\\x{167F}\\x{1681}-\\x{1FFF}" \
     "\\x{200B}-\\x{2027}\\x{202A}-\\x{202E}\\x{2030}-\\x{205E}\\x{2060}-\\x{2FFF}\\x{3001}-\\x{10FFFF}"
-// Letters and numbers that are in \w beside the categories L, M, Nd, Nl, Pc.
-#define MORE_WORD "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}" \
-    "\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+// Letters and numbers that are in \w beside the categories L, M, Nd, Nl, Pc; the second only outside of brackets.
+#define MORE_WORD "\\x{24B6}-\\x{24E9}\\x{1F130}-\\x{1F149}\\x{1F150}-\\x{1F169}\\x{1F170}-\\x{1F189}"
+#define LONE_WORD "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
 
 // What Unicode 15 and 16 added to each property, from DerivedGeneralCategory.txt and Scripts.txt. Where PCRE2 is
 // newer, they say nothing new.
@@ -117,7 +117,7 @@ s_emit_word(s_translator_t *self, bool negated)
     }
     snprintf(members, sizeof members, "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}%s%s%s", s_added_to("L"), s_added_to("M"),
              s_added_to("Nd"));
-    s_emit_members(self, negated, members, MORE_WORD, "");
+    s_emit_members(self, negated, members, MORE_WORD, self->in_class ? "" : LONE_WORD);
 }
 
 // \p{Name}, \P{Name}, \p{^Name}. A name of more than two letters that is no category is a script: the property
@@ -160,8 +160,10 @@ s_emit_property(s_translator_t *self)
         if (strcmp(name, long_names[i][0]) == 0)
             snprintf(name, sizeof name, "%s", long_names[i][1]);
     bool script = strlen(name) > 2 && strcmp(name, "Any") != 0 && !strchr(name, '=') && !strchr(name, ':');
+    if (negated && self->in_class && *s_added_to(name))
+        self->wrong = "\\P inside a class";
     snprintf(property, sizeof property, "\\%c{%s%s}", negated && self->in_class ? 'P' : 'p', script ? "sc:" : "", name);
-    s_emit_members(self, negated, property, negated && self->in_class ? "" : s_added_to(name), "");
+    s_emit_members(self, negated, property, s_added_to(name), "");
     self->at = (size_t) (close + 1 - self->regex);
 }
 
@@ -175,6 +177,8 @@ s_escape(s_translator_t *self)
     }
     char code = self->regex[self->at + 1];
     char hex[5] = "";
+    if (!self->in_class && (code == 'b' || code == 'B'))
+        self->wrong = "a border of words, which the two engines put in different places";
     switch (code) {
     case 'p': case 'P':
         s_emit_property(self);
@@ -185,7 +189,9 @@ s_escape(s_translator_t *self)
     case 'W': s_emit_word(self, true); break;
     case 'd': s_emit_members(self, false, "\\p{Nd}", s_added_to("Nd"), ""); break;
     case 'D':
-        s_emit_members(self, true, self->in_class ? "\\P{Nd}" : "\\p{Nd}", self->in_class ? "" : s_added_to("Nd"), "");
+        if (self->in_class)
+            self->wrong = "\\D inside a class";
+        s_emit_members(self, true, "\\p{Nd}", s_added_to("Nd"), "");
         break;
     case 'h': s_emit_members(self, false, "0-9A-Fa-f", "", ""); break;
     case 'v': s_emit(self, "\\x0B"); break;

@@ -138,6 +138,9 @@ Test(chat, the_language)
           "11False12False43False" },
         { "{{ '\\101\\60\\x41\\u00e9\\U0001F600\\q' }}{{ 'a\\\nb' }}", "A0Aé😀\\qab" },
         { "{{ '内ß'[:1] | upper }}{{ 'aB1' | capitalize }}", "内Ab1" },
+        { "{{ ['it\\'s', 'it\\'s \"x\"', '\\u00a0\\u200bé\\x7f\\b'] }}{{ '\\b\\x7f\\x01' | tojson }}",
+          "[\"it's\", 'it\\'s \"x\"', '\\xa0\\u200bé\\x7f\\x08']\"\\b\x7f\\u0001\"" },
+        { "{{ nothing is iterable }}{{ nothing is sequence }}{{ none is iterable }}", "TrueTrueFalse" },
         { "{% for i in [1] %}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}", "10" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

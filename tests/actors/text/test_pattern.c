@@ -31,6 +31,7 @@ Test(pattern, classes_have_the_members_of_unicode_16)
         { "\\P{L}", 971036 }, { "\\p{^L}", 971036 }, { "\\p{N}", 1911 }, { "\\p{M}", 2501 }, { "\\p{P}", 855 },
         { "\\p{S}", 8514 }, { "\\p{Lu}", 1858 }, { "\\p{Ll}", 2258 }, { "\\p{Lm}", 404 }, { "\\p{Lo}", 136477 },
         { "\\w", 144671 }, { "\\d", 760 }, { "\\h", 22 }, { "(?i:s)", 3 }, { "\\p{Han}", 99030 }, { "\\p{Z}", 19 },
+        { "[\\w]", 144665 }, { "[^\\w]", 967399 }, { "\\W", 967393 },
         { ".", 1112063 }, { "[^\\s\\p{L}\\p{N}]", 969100 }, { "[\\u4e00-\\u9fa5]", 20902 },
     };
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
@@ -42,8 +43,10 @@ Test(pattern, classes_have_the_members_of_unicode_16)
 
 Test(pattern, what_the_engines_read_differently_is_refused)
 {
-    static const char *const patterns[] = { "[a[b]]", "[a&&b]", "a{1,2}+", "\\", "\\p{", "\\pL", "(?m:.)", "\\H", "\\X",
-                                            "[\\W]", "\\u12", "(", "[", "a{3}{", "(?<", "\\p{NoSuchScript}", "[]a]" };
+    static const char *const patterns[] = {
+        "[a[b]]", "[a&&b]", "a{1,2}+", "\\", "\\p{", "\\pL", "(?m:.)", "\\H", "\\X", "[\\W]", "\\u12", "(", "[",
+        "a{3}{", "(?<", "\\p{NoSuchScript}", "[]a]", "\\bx", "x\\B", "[\\P{L}]", "[^\\p{^N}]", "[\\D]",
+    };
     for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
         char error[512] = "";
         verl_pattern_t pattern;

@@ -154,8 +154,9 @@ Test(tokenizer_gguf, what_is_not_supported_is_named)
 {
     static const struct { const char *model, *pre, *named;
     } cases[] = { { "llama", "default", "tokenizer.ggml.model is \"llama\"" },
-                  { "gpt2", "nobody-knows", "\"nobody-knows\" is not known" } };
-    for (size_t i = 0; i < 2; i++) {
+                  { "gpt2", "nobody-knows", "\"nobody-knows\" is not known" },
+                  { "gpt2", "default", "\"default\" is not known" } };
+    for (size_t i = 0; i < 3; i++) {
         char error[1024] = "";
         verl_text_t file = s_make(cases[i].model, cases[i].pre);
         const char *path = fixture_write("model.gguf", file.data, file.length);

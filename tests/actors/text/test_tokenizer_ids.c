@@ -134,6 +134,27 @@ Test(tokenizer_ids, addition_has_sixteen_tokens)
     verl_tokenizer_close(&tokenizer);
 }
 
+// Of an added token that is white space and takes the white space around it, the first takes all.
+Test(tokenizer_ids, white_space_that_strips_is_taken_once, .init = fixture_setup, .fini = fixture_teardown)
+{
+    static const char json[] =
+        "{\"model\": {\"vocab\": {\"a\": 0, \"\u0120\": 1}, \"merges\": []}, \"pre_tokenizer\": {\"type\": "
+        "\"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": true}, \"added_tokens\": [{\"id\": 2, \"content\": "
+        "\"  \", \"lstrip\": true, \"rstrip\": true, \"single_word\": false, \"normalized\": false, \"special\": "
+        "false}]}";
+    static const struct { const char *text; int32_t ids[5]; size_t count; } cases[] = {
+        { "    ", { 2 }, 1 }, { "a     a a", { 0, 2, 0, 1, 0 }, 5 }, { "  ", { 2 }, 1 }, { " a", { 1, 0 }, 2 },
+    };
+    verl_tokenizer_t *tokenizer = fixture_open(fixture_write("tokenizer.json", json, strlen(json)));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_token_ids_t ids = fixture_encode(tokenizer, cases[i].text, strlen(cases[i].text), 0);
+        cr_assert_eq(ids.count, cases[i].count, "'%s' has %zu ids", cases[i].text, ids.count);
+        cr_assert_arr_eq(ids.data, cases[i].ids, ids.count * sizeof *ids.data);
+        verl_token_ids_done(&ids);
+    }
+    verl_tokenizer_close(&tokenizer);
+}
+
 // Without PARSE_SPECIAL a special token in the text is text.
 Test(tokenizer_ids, special_tokens_are_text_unless_asked_for)
 {
