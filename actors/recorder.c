@@ -15,6 +15,7 @@
 #include <verl.h>
 #include "actors/text/utf8.h"
 
+#define LONGEST  200                        // bytes of a file's name with its folders
 #define PATIENCE 2                          // seconds for whoever has the file and is no predecessor
 
 typedef struct book {                       // what one stage writes
@@ -33,7 +34,7 @@ typedef struct {
 } recorder_options_t;
 
 static const verl_option_t s_options[] = {
-    VERL_STRING(recorder_options_t, file, NULL, "file in the run directory, such as \"samples.jsonl\""),
+    VERL_STRING(recorder_options_t, file, NULL, "file in the run directory, such as \"samples.jsonl\"; folders in between are made"),
     VERL_OPTION_OF(STRINGS, recorder_options_t, columns, "columns to write, in this order"),
     VERL_OPTIONS_END
 };
@@ -150,44 +151,75 @@ s_end_of_earlier(FILE *file, int64_t first)
     return end;
 }
 
-// The name of the actor that a process hosts ("verl-actor NAME#INCARNATION …"); "": none.
-static void
-s_actor_of(long pid, char *name, size_t size)
+// 0 where there is no such process any more.
+static pid_t
+s_parent_of(pid_t pid)
 {
-    char path[64], line[1024] = "";
-    snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
+    char path[64], text[512];
+    int parent = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int) pid);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, line, sizeof line - 1) : 0;
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
     if (fd >= 0)
         close(fd);
-    const char *label = got > 0 ? line + strlen(line) + 1 : line;
-    const char *hash = label < line + got ? strchr(label, '#') : NULL;
-    snprintf(name, size, "%.*s", hash ? (int) (hash - label) : 0, label);
+    text[got > 0 ? got : 0] = 0;
+    const char *name_end = strrchr(text, ')');
+    return name_end && sscanf(name_end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-// Whoever has the file is an earlier incarnation of this very actor.
+// Whoever has the file is another actor of this run: one revision has one writer of a file, so it is of an earlier one.
 static bool
 s_is_predecessor(int fd)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    char mine[300], its[300];
     if (fcntl(fd, F_GETLK, &lock) != 0 || lock.l_type == F_UNLCK)
         return false;
-    s_actor_of(getpid(), mine, sizeof mine);
-    s_actor_of(lock.l_pid, its, sizeof its);
-    return *mine && strcmp(mine, its) == 0;
+    return s_parent_of(lock.l_pid) == getppid();
 }
 
 // Two locks: one that keeps others out, whoever they are, and one by which they see who it is. A predecessor whose last
 // batches are under way lets go when they are done.
 static int
-s_lock(verl_stage_t *stage, int fd)
+s_lock(verl_stage_t *stage, const char *name, int fd)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++)
+    for (int i = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
         if (errno != EWOULDBLOCK || (i >= PATIENCE * 100 && !s_is_predecessor(fd)) || verl_sleep(stage, 0.01))
             return -1;
+        if (i == PATIENCE * 100)
+            verl_log(stage, "waits for the last batches of the stage of an earlier revision that writes '%s'", name);
+    }
     return fcntl(fd, F_SETLK, &lock);
+}
+
+// Opens a folder of a folder, made where there is none, and closes that. -1 with errno.
+static int
+s_enter(int folder, const char *name, size_t bytes)
+{
+    char part[LONGEST + 1];
+    snprintf(part, sizeof part, "%.*s", (int) bytes, name);
+    bool made = mkdirat(folder, part, 0700) == 0 || errno == EEXIST;
+    int inner = made ? openat(folder, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int reason = errno;
+    close(folder);
+    errno = reason;
+    return inner;
+}
+
+// No link in the run directory is followed, so that nothing outside of it is written. -1 with errno.
+static int
+s_open_within(const char *directory, const char *name)
+{
+    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (const char *slash; folder >= 0 && (slash = strchr(name, '/')); name = slash + 1)
+        folder = s_enter(folder, name, (size_t) (slash - name));
+    if (folder < 0)
+        return -1;
+    int fd = openat(folder, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int reason = errno;
+    close(folder);
+    errno = reason;
+    return fd;
 }
 
 // Opens the file, cut before batch `first`.
@@ -200,7 +232,7 @@ s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
         return verl_fail(stage, "there is no run directory to write '%s' in (VERL_RUN_DIR is not set)", name);
     if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int) sizeof path)
         return verl_fail(stage, "the path '%s/%s' is too long", directory, name);
-    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = s_open_within(directory, name);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "r+");
     if (!file) {
         int reason = errno;
@@ -208,7 +240,7 @@ s_open(verl_stage_t *stage, book_t *book, const char *name, int64_t first)
             close(fd);
         return verl_fail(stage, "cannot write '%s': %s", path, strerror(reason));
     }
-    if (s_lock(stage, fd) != 0) {
+    if (s_lock(stage, name, fd) != 0) {
         fclose(file);
         return verl_fail(stage, "'%s' is what another stage writes already: another `file` would be right", name);
     }
@@ -300,7 +332,7 @@ s_finish(verl_stage_t *stage)
     }
 }
 
-// Is it what the run itself writes: one of its names, or of a group of them?
+// Is it what the run itself writes, or in a folder of that: one of its names, or of a group of them?
 static bool
 s_is_taken(const char *file)
 {
@@ -308,7 +340,7 @@ s_is_taken(const char *file)
     static const char *const groups[] = { "topology.toml", "topology-", "handover-", "control.json" };
     bool taken = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        taken |= strcmp(file, names[i]) == 0;
+        taken |= strcspn(file, "/") == strlen(names[i]) && strncmp(file, names[i], strlen(names[i])) == 0;
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
         taken |= strncmp(file, groups[i], strlen(groups[i])) == 0;
     return taken;
@@ -329,6 +361,23 @@ s_check_columns(verl_declaration_t *declaration, const verl_strings_t *columns)
     }
 }
 
+// Does it lead from the run directory down to a file, in one way only?
+static bool
+s_is_within(const char *file)
+{
+    for (const char *c = file; *c; c++)
+        if ((unsigned char) *c < ' ' || *c == 0x7f)
+            return false;
+    for (const char *part = file;; part++) {
+        size_t bytes = strcspn(part, "/");
+        if (bytes == 0 || (part[0] == '.' && (bytes == 1 || (bytes == 2 && part[1] == '.'))))
+            return false;
+        part += bytes;
+        if (!*part)
+            return strlen(file) <= LONGEST;
+    }
+}
+
 // Whatever the topology says, nothing outside the run directory is written.
 static int
 s_declare(verl_declaration_t *declaration, const void *state, const void *options)
@@ -336,12 +385,9 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     (void) state;
     const recorder_options_t *self = options;
     const char *file = self->file ? self->file : "";
-    bool strange = false;
-    for (const char *c = file; *c; c++)
-        strange |= (unsigned char) *c < ' ' || *c == 0x7f;
-    if (!*file || strange || strlen(file) > 200 || strchr(file, '/') || !strcmp(file, ".") || !strcmp(file, ".."))
-        verl_declare_error(declaration, "file", "'%s' is no name of a file in the run directory: give one without '/', "
-                           "such as \"samples.jsonl\"", file);
+    if (!s_is_within(file))
+        verl_declare_error(declaration, "file", "'%s' is no name of a file in the run directory: give one, such as "
+                           "\"samples.jsonl\" or \"samples/train.jsonl\"", file);
     if (s_is_taken(file))
         verl_declare_error(declaration, "file", "'%s' is what the run itself writes: another name, such as "
                            "\"samples.jsonl\", would be right", file);

@@ -1,7 +1,11 @@
 // test_recorder.c: JSON lines, whole and valid, once for each batch.
 #include <jansson.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "rig.h"
 
@@ -19,7 +23,12 @@ s_setup(void)
 static void
 s_teardown(void)
 {
-    unlink(s_file);
+    char path[96];
+    const char *names[] = { "rows.jsonl", "one/two/rows.jsonl", "one/two", "one", "link" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", s_directory, names[i]);
+        remove(path);
+    }
     rmdir(s_directory);
 }
 
@@ -124,6 +133,86 @@ Test(recorder, a_successor_cuts_off_what_it_will_write_again)
     json_t *line = s_line(5);
     cr_assert_eq(json_integer_value(json_object_get(line, "number")), 21);
     json_decref(line);
+}
+
+Test(recorder, makes_the_folders_in_between)
+{
+    rig_t rig;
+    struct stat info;
+    rig_open(&rig, "recorder", "record", "rows", "", "file = \"one/two/rows.jsonl\"\ncolumns = [\"number\"]", NULL);
+    s_record(&rig, 0);
+    rig_close(&rig);
+    snprintf(s_file, sizeof s_file, "%s/one/two", s_directory);
+    cr_assert_eq(stat(s_file, &info), 0);
+    cr_assert_eq(info.st_mode & 07777, 0700u);
+    snprintf(s_file, sizeof s_file, "%s/one/two/rows.jsonl", s_directory);
+    cr_assert_eq(s_lines(), 2);
+}
+
+// What is written under this name in the run directory has to be refused.
+static void
+s_check_refused(const char *name)
+{
+    rig_t rig;
+    char options[128];
+    snprintf(options, sizeof options, "file = \"%s\"\ncolumns = []", name);
+    rig_open(&rig, "recorder", "record", "rows", "", options, NULL);
+    verl_batch_t *in = verl_batch_new_given(0, 1, 0);
+    cr_assert_eq(rig_run(&rig, in, 0), -1, "'%s' is followed", name);
+    cr_assert(strstr(rig.failure, "cannot write"), "%s", rig.failure);
+    verl_batch_destroy(&in);
+    rig_close(&rig);
+}
+
+Test(recorder, follows_no_link_in_the_run_directory)
+{
+    char link[96], outside[] = "/tmp/verl-outside-XXXXXX";
+    cr_assert(mkdtemp(outside));
+    snprintf(link, sizeof link, "%s/link", s_directory);
+    cr_assert_eq(symlink(outside, link), 0);
+    s_check_refused("link/rows.jsonl");
+    cr_assert_eq(rmdir(outside), 0, "something was written there");
+    cr_assert_eq(unlink(link), 0);
+    cr_assert_eq(symlink(outside, link), 0);
+    s_check_refused("link");
+    cr_assert_eq(access(outside, F_OK), -1);
+}
+
+// In a process of its own: has the file for so long.
+static pid_t
+s_occupy(double seconds)
+{
+    int ready[2];
+    cr_assert_eq(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        int fd = open(s_file, O_RDWR | O_CREAT, 0600);
+        if (flock(fd, LOCK_EX) != 0 || fcntl(fd, F_SETLK, &lock) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        usleep((useconds_t) (seconds * 1e6));
+        _exit(0);
+    }
+    char byte;
+    close(ready[1]);
+    cr_assert_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+Test(recorder, waits_for_another_actor_of_the_run_that_has_the_file, .timeout = 60)
+{
+    int status;
+    pid_t first = s_occupy(3), second = fork();
+    if (second == 0) {
+        rig_t rig;
+        rig_open(&rig, "recorder", "record", "rows", "", "file = \"rows.jsonl\"\ncolumns = []", NULL);
+        verl_batch_t *in = verl_batch_new_given(0, 1, 0);
+        _exit(rig_run(&rig, in, 0) == 0 ? 0 : 1);
+    }
+    cr_assert_eq(waitpid(second, &status, 0), second);
+    cr_assert_eq(status, 0, "it did not wait");
+    cr_assert_eq(waitpid(first, &status, 0), first);
 }
 
 Test(recorder, says_why_it_cannot_write)

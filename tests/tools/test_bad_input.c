@@ -160,6 +160,10 @@ Test(bad_input, a_recorder_writes_only_where_it_may)
 {
     s_refuses("", CHAIN RECORDER("r", "../x"), "", "is no name of a file in the run directory");
     s_refuses("", CHAIN RECORDER("r", "/dev/null"), "", "is no name of a file in the run directory");
+    s_refuses("", CHAIN RECORDER("r", "a/../../x"), "", "is no name of a file in the run directory");
+    s_refuses("", CHAIN RECORDER("r", "a//x"), "", "is no name of a file in the run directory");
+    s_refuses("", CHAIN RECORDER("r", "a/"), "", "is no name of a file in the run directory");
+    s_refuses("", CHAIN RECORDER("r", "logs/x"), "", "is what the run itself writes");
     s_refuses("", CHAIN RECORDER("r", "metrics.jsonl"), "", "is what the run itself writes");
     s_refuses("", CHAIN RECORDER("r", "script.jsonl"), "", "is what the run itself writes");
     s_refuses("", CHAIN RECORDER("r", "topology-2.toml"), "", "is what the run itself writes");
