@@ -13,7 +13,7 @@ grep -q VERL_KIND "$work/length_reward.c" || { echo "README.md shows no actor in
 pc=$(dirname "$(find "$work/moved" -name verl.pc)")
 flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags verl)
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -Wall -Wextra -Werror -O2 -fPIC -shared $flags -o "$work/length_reward.so" "$work/length_reward.c"
+${CC:-cc} -std=c11 -Wall -Wextra -pedantic -Werror -O2 -fPIC -shared $flags -o "$work/length_reward.so" "$work/length_reward.c"
 
 cat > "$work/outside.toml" <<TOML
 [run]
