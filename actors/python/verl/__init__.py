@@ -14,6 +14,7 @@ A topology names it as `kind = "command"`, `command = ["python3", "my_reward.py"
 from __future__ import annotations
 
 import ctypes
+import importlib.util
 import json
 import os
 import sys
@@ -38,7 +39,6 @@ _LATER = {"Batch": "_batch", "Ragged": "_batch", "Text": "_batch", "Weights": "_
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        import importlib
         return getattr(importlib.import_module("." + _LATER[name], __name__), name)
     raise AttributeError(f"module 'verl' has no '{name}'")
 
@@ -100,10 +100,19 @@ def _die_with_parent() -> None:
         sys.exit(1)
 
 
+def _check_packages() -> None:
+    """What an actor will need is there: known when the program is asked what it declares, without loading it."""
+    for name in ("zmq", "msgpack", "numpy"):
+        if importlib.util.find_spec(name) is None:
+            sys.exit(f"the Python package verl needs {name}: pip install pyzmq msgpack numpy, or Debian's "
+                     f"python3-zmq, python3-msgpack and python3-numpy, for {sys.executable}")
+
+
 def main() -> None:
     """Runs the stages that were declared: the last line of a program. Returns when the run is over."""
     program = Program(dict(_stages), dict(_hooks))
     if os.environ.get("VERL_DESCRIBE"):
+        _check_packages()
         print(json.dumps(describe(program)), flush=True)
         return
     missing: List[str] = [key for key in ("VERL_ACTOR", "VERL_INCARNATION", "VERL_REPLICA", "VERL_RUN_ID",
@@ -112,11 +121,8 @@ def main() -> None:
         sys.exit("this program is an actor and is started by verl-run: name it in a topology, "
                  f'kind = "command", command = ["python3", "{os.path.basename(sys.argv[0])}"]')
     _die_with_parent()
-    try:
-        from ._host import Host
-    except ModuleNotFoundError as error:
-        sys.exit(f"the Python package verl needs {error.name}: pip install pyzmq msgpack numpy, or Debian's "
-                 f"python3-zmq, python3-msgpack and python3-numpy, for {sys.executable}")
+    _check_packages()
+    from ._host import Host
     environment = os.environ
     Host(program, environment["VERL_ACTOR"], int(environment["VERL_INCARNATION"]), int(environment["VERL_REPLICA"]),
          environment["VERL_RUN_ID"], environment["VERL_RUN_DIR"], 3).run()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Mapping, Set
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy
 
@@ -32,19 +34,55 @@ def parse_type(text: str) -> ColumnType:
     return ColumnType(match.group(1), "*" in dimensions[:1], width)
 
 
-def _cast(value: Any, kind: Any, name: str) -> Array:
+def _cast(value: Any, kind: Any, where: str) -> Array:
+    """As an array of this type, or ValueError: no value is changed by more than the rounding of a real."""
     made = numpy.asarray(value)
     if made.dtype == kind:
         return made
     if made.size == 0:
         return made.astype(kind)
-    if made.dtype.kind not in ("biuf" if kind.kind == "f" else "biu"):
-        raise ValueError(f"column '{name}' was given {made.dtype} where {kind} is declared")
+    takes = "biuf" if kind.kind == "f" else "" if kind == DTYPES["bf16"] else "biu"
+    if made.dtype.kind not in takes:
+        raise ValueError(f"{where} was given {made.dtype} where {kind} is declared")
     if kind.kind in "iu":
         limits = numpy.iinfo(kind)
         if int(made.min()) < limits.min or int(made.max()) > limits.max:
-            raise ValueError(f"column '{name}' has a value that {kind} cannot hold")
-    return made.astype(kind)
+            raise ValueError(f"{where} has a value that {kind} cannot hold")
+        return made.astype(kind)
+    with numpy.errstate(over="ignore"):
+        cast = made.astype(kind)
+    if made.dtype.kind == "f" and bool((numpy.isinf(cast) & ~numpy.isinf(made)).any()):
+        raise ValueError(f"{where} has a value that {kind} cannot hold")
+    return cast
+
+
+def _rows_of(value: Any, name: str, what: str) -> Iterable[Any]:
+    """One entry a row; what has no order or is itself an entry is none."""
+    if isinstance(value, (str, bytes, bytearray, memoryview)) or not hasattr(value, "__iter__"):
+        raise ValueError(f"column '{name}' was given one {what} where it has one a row")
+    if isinstance(value, (Mapping, Set)):
+        raise ValueError(f"column '{name}' was given a {type(value).__name__}: a list with one {what} a row would be "
+                         "right")
+    rows: Iterable[Any] = value
+    return rows
+
+
+def _bytes_of(text: Any, where: str) -> bytes:
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogateescape")
+    if not isinstance(text, (bytes, bytearray, memoryview)):
+        raise ValueError(f"{where} was given {type(text).__name__} where text is declared: str or bytes would be right")
+    return bytes(text)
+
+
+def _row_count(value: Any, name: str) -> int:
+    try:
+        rows = operator.index(value)
+    except TypeError:
+        rows = -1
+    if rows < 0:
+        raise ValueError(f"column '{name}' was asked for with {value!r:.100}: a number of rows would be right")
+    return rows
 
 
 class MadeColumn(NamedTuple):
@@ -85,7 +123,7 @@ class Made:
 
     def set_map(self, row_map: Any, given_rows: int, given_first: int) -> None:
         """For each new row the given row that it came from, counted from 0 in what was given."""
-        made = _cast(row_map, I64, "row map")
+        made = _cast(row_map, I64, "the row map")
         if made.ndim != 1 or (made.size and (int(made.min()) < 0 or int(made.max()) >= given_rows)):
             raise ValueError(f"the row map names a row that was not given: {given_rows} were, counted from 0")
         self.rows = len(made)
@@ -111,11 +149,13 @@ class Made:
     def empty(self, name: str, column: ColumnType, rows_or_lengths: Any) -> Array:
         """An array that the handler fills in place: of the whole column, or of all positions where it is ragged."""
         if column.ragged:
-            lengths = _cast(rows_or_lengths, I64, name)
+            lengths = _cast(rows_or_lengths, I64, f"the lengths of column '{name}'")
+            if lengths.ndim != 1 or (lengths.size and int(lengths.min()) < 0):
+                raise ValueError(f"column '{name}' was asked for with lengths that are not one number a row, 0 or more")
             self._set_rows(len(lengths), name)
             place, memory, data = self._ragged(column, lengths, name)
         else:
-            rows = int(rows_or_lengths)
+            rows = _row_count(rows_or_lengths, name)
             self._set_rows(rows, name)
             kind = DTYPES[column.dtype]
             place, memory = self._memory(rows * column.width * kind.itemsize)
@@ -142,7 +182,7 @@ class Made:
 
     def _add_fixed(self, name: str, column: ColumnType, value: Any) -> None:
         kind = DTYPES[column.dtype]
-        made = _cast(value, kind, name)
+        made = _cast(value, kind, f"column '{name}'")
         if made.ndim == 0:
             raise ValueError(f"column '{name}' was given one value where it has one a row")
         self._set_rows(made.shape[0], name)
@@ -159,11 +199,18 @@ class Made:
         kind = DTYPES[column.dtype]
         if isinstance(value, Ragged):
             lengths, first = value.lengths, int(value.offsets[0]) if len(value) else 0
-            flat = _cast(value.data[first:first + int(lengths.sum())], kind, name)
+            flat = _cast(value.data[first:first + int(lengths.sum())], kind, f"column '{name}'")
         else:
-            rows = [_cast(row, kind, name) for row in value]
+            rows = [_cast(row, kind, f"column '{name}', row {i},")
+                    for i, row in enumerate(_rows_of(value, name, "list"))]
+            for i, row in enumerate(rows):
+                if row.ndim == 0:
+                    raise ValueError(f"column '{name}', row {i}, was given one value where it has a list")
+                if row.size != len(row) * column.width:
+                    raise ValueError(f"column '{name}', row {i}, has shape {row.shape} where positions of "
+                                     f"{column.width} are declared")
             lengths = numpy.array([len(row) for row in rows], I64)
-            flat = numpy.concatenate(rows) if rows else numpy.empty(0, kind)
+            flat = numpy.concatenate([row.reshape(-1) for row in rows]) if rows else numpy.empty(0, kind)
         self._set_rows(len(lengths), name)
         if flat.size != int(lengths.sum()) * column.width:
             raise ValueError(f"column '{name}' has positions that are not {column.width} elements wide")
@@ -173,10 +220,11 @@ class Made:
         self._put(name, column, place, memory)
 
     def _add_texts(self, name: str, column: ColumnType, value: Any) -> None:
-        if isinstance(value, (str, bytes)):
-            raise ValueError(f"column '{name}' was given one text where it has one a row")
-        texts = [value.raw(i) for i in range(len(value))] if isinstance(value, Text) else value
-        rows = [text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text) for text in texts]
+        if isinstance(value, Text):
+            rows = [value.raw(i) for i in range(len(value))]
+        else:
+            rows = [_bytes_of(text, f"column '{name}', row {i},")
+                    for i, text in enumerate(_rows_of(value, name, "text"))]
         self._set_rows(len(rows), name)
         place, memory, data = self._ragged(column, numpy.array([len(row) for row in rows], I64), name)
         if len(data):

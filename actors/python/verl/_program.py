@@ -1,6 +1,6 @@
 """What a program declares: its stages with their columns and options, and the functions around them.
 
-Nothing here needs more than Python itself: a program describes itself without pyzmq, msgpack and numpy.
+Nothing here loads more than Python itself, so that a program describes itself at once.
 """
 
 from __future__ import annotations

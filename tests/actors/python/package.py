@@ -5,6 +5,7 @@ import math
 import os
 import random
 import struct
+import subprocess
 import sys
 import unittest
 
@@ -100,16 +101,43 @@ class Batches(unittest.TestCase):
 
     def test_what_cannot_be_a_column_is_refused_by_name(self):
         cases = [("i32[n]", [1.5], "float64"), ("u8[n]", [300], "cannot hold"), ("i64[n]", 3, "one value"),
-                 ("text", "one", "one text"), ("f32[n,3]", [[1, 2]], "rows of 3"), ("f32[n]", ["x"], "<U1")]
+                 ("text", "one", "one text"), ("f32[n,3]", [[1, 2]], "rows of 3"), ("f32[n]", ["x"], "<U1"),
+                 ("u8[n]", [-1], "cannot hold"), ("i32[n]", [1 << 31], "cannot hold"), ("i64[n]", [1 << 64], "object"),
+                 ("i32[n]", [None, 1], "object"), ("i32[n]", [math.nan], "float64"), ("f32[n]", [1e39], "cannot hold"),
+                 ("bf16[n]", [1, 2], "int64 where uint16"),
+                 ("text", ["a", 1], "'c', row 1, was given int where text"),
+                 ("text", [None], "row 0, was given NoneType"),
+                 ("text", [numpy.array([7, 8])], "row 0, was given ndarray"), ("text", {"a": 1}, "a dict"),
+                 ("text", 3, "one text"),
+                 ("i32[n,*]", [[1], 2], "row 1, was given one value"),
+                 ("i32[n,*]", [[1], [0.5]], "row 1, was given float64"),
+                 ("i32[n,*]", {3, 4}, "a set"), ("i32[n,*]", [[[1, 2]]], r"row 0, has shape \(1, 2\)"),
+                 ("f32[n,*,2]", [[[1, 2]], [3, 4]], r"row 1, has shape \(2,\)")]
         for text, value, words in cases:
             with self.assertRaisesRegex(ValueError, words):
                 _made.Made(None, -1, 0).add("c", _made.parse_type(text), value)
+        for text, asked, words in [("f32[n]", 2.5, "2.5: a number of rows"), ("f32[n]", -1, "number of rows"),
+                                   ("f32[n,*]", [3, -1], "0 or more"), ("f32[n,*]", [[3]], "one number a row")]:
+            with self.assertRaisesRegex(ValueError, words):
+                _made.Made(None, -1, 0).empty("c", _made.parse_type(text), asked)
         made = _made.Made(None, -1, 0)
         made.add("a", _made.parse_type("f32[n]"), [1, 2])
         with self.assertRaisesRegex(ValueError, "'b' has 3 rows"):
             made.add("b", _made.parse_type("f32[n]"), [1, 2, 3])
         with self.assertRaisesRegex(ValueError, "not given"):
             _made.Made(None, -1, 0).set_map([0, 4], 4, 0)
+
+
+    def test_what_is_meant_well_is_a_column(self):
+        cases = [("f32[n]", [math.inf, math.nan], struct.pack("<2f", math.inf, math.nan)),
+                 ("u8[n]", [True, 0], b"\1\0"),
+                 ("f32[n,*,2]", [[], [[1, 2]]], offsets(0, 0, 1) + struct.pack("<2f", 1, 2)),
+                 ("text", (word for word in ("a", bytearray(b"b"))), offsets(0, 1, 2) + b"ab"),
+                 ("text", numpy.array(["a", "b"]), offsets(0, 1, 2) + b"ab")]
+        for text, value, memory in cases:
+            made = _made.Made(None, -1, 0)
+            made.add("c", _made.parse_type(text), value)
+            self.assertEqual(made.columns["c"].place, memory)
 
 
 class Frames(unittest.TestCase):
@@ -253,10 +281,22 @@ class Stages(unittest.TestCase):
             with self.assertRaisesRegex(verl.Failure, "0 or more"):
                 stage.metric("good", 1, weight)
 
-    def test_a_program_describes_itself_without_numpy_and_zmq(self):
-        code = ("import sys\nfor name in ('numpy', 'zmq', 'msgpack'): sys.modules[name] = None\n"
-                "import verl\n@verl.stage(needs=['a'], gives=['b'])\ndef s(batch): return {}\nverl.main()\n")
-        self.assertEqual(os.system(f"VERL_DESCRIBE=1 '{sys.executable}' -c \"{code}\" > /dev/null"), 0)
+    def described(self, before, after=""):
+        """Status and last words of a program that is asked what it declares."""
+        code = (f"import sys\n{before}\nimport verl\n@verl.stage(needs=['a'], gives=['b'])\ndef s(batch): return {{}}\n"
+                f"verl.main()\n{after}\n")
+        ended = subprocess.run([sys.executable, "-c", code], env=dict(os.environ, VERL_DESCRIBE="1"),
+                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        return ended.returncode, ended.stderr
+
+    def test_a_program_describes_itself_without_loading_numpy_and_zmq(self):
+        self.assertEqual(self.described("", "sys.exit('numpy' in sys.modules or 'zmq' in sys.modules)"), (0, ""))
+
+    def test_a_program_whose_actor_would_lack_a_package_says_so_when_it_is_asked(self):
+        for name in ("zmq", "msgpack", "numpy"):
+            status, words = self.described(f"sys.modules['{name}'] = None")
+            self.assertEqual(status, 1)
+            self.assertIn(f"the Python package verl needs {name}: pip install", words)
 
     def test_a_program_started_by_hand_says_what_it_is(self):
         code = "import verl; verl.main()"
