@@ -150,14 +150,18 @@ s_open(director_t *self, verl_error_t *error)
     return s_open_sockets(self, error);
 }
 
-// The state that an actor goes on from.
+// The state that an actor goes on from. A program may have kept none; of our own kinds only who was lost then.
 static void
-s_give_state(director_t *self, party_t *party, const verl_resume_t *from)
+s_give_state(director_t *self, party_t *party, const verl_plan_actor_t *actor, const verl_resume_t *from)
 {
     char path[4600];
     snprintf(path, sizeof path, "%s/%s", from->checkpoint, party->name);
-    if (verl_resume_has(from, party->name) && !(party->restore = strdup(path)))
-        verl_error_set(&self->error, "out of memory");
+    if (verl_resume_has(from, party->name)) {
+        if (!(party->restore = strdup(path)))
+            verl_error_set(&self->error, "out of memory");
+    } else if (from->step > 0 && party->replica == 0 && actor->kind && actor->kind->snapshot)
+        verl_say(self, "actor `%s` had been lost when the checkpoint of step %" PRId64 " was made: it begins anew",
+                 party->name, from->step);
 }
 
 static int
@@ -177,7 +181,7 @@ s_start(director_t *self, const verl_resume_t *from, verl_error_t *error)
         slot->party = verl_party_start(self, &plan->actors[slot->actor], slot->replica, error);
         if (!slot->party)
             return -1;
-        s_give_state(self, slot->party, from);
+        s_give_state(self, slot->party, &plan->actors[slot->actor], from);
     }
     return verl_resume_changes(self, from, error);
 }

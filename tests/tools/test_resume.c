@@ -365,6 +365,23 @@ Test(restart, a_sink_may_be_done_without_where_it_alone_has_state, .timeout = 10
     run_done(&run);
 }
 
+Test(restart, a_sink_that_was_done_without_begins_anew_and_that_is_said, .timeout = 100)
+{
+    run_t run;
+    run_start_after(&run, COUNTS, CHAIN("steps = 1000\nsave_every = 5\n", "busy_ms = 10\n", "", "")
+                    COUNTER("lost", "on_failure = \"ignore\"\n") COUNTER("count", ""), "");
+    s_await(&run);
+    s_until_checkpoint(&run, 5);
+    s_kill(&run, "lost");
+    s_until_checkpoint(&run, 60);
+    s_kill_and_resume(&run);
+    s_until_checkpoint(&run, 75);
+    s_interrupt(&run);
+    s_shell(&run, "grep -q 'actor .lost. had been lost when the checkpoint of step' run/run.log");
+    s_shell(&run, "! grep 'actor .count. had been lost' run/run.log");
+    run_done(&run);
+}
+
 Test(restart, a_hung_handler_is_named_and_replaced, .timeout = 100)
 {
     run_t run;
