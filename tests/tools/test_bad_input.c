@@ -90,6 +90,20 @@ Test(bad_input, wrong_types_and_unknown_keys)
     s_refuses_set("run.=1", "a key such as stage.update.lr");
 }
 
+Test(bad_input, keys_of_another_system_are_answered_with_ours)
+{
+    s_refuses_set("actor_rollout_ref.rollout.n=8", "`samples` in a stage that does `generate` of kind `policy`");
+    s_refuses_set("data.train_files=x", "`files` in a stage of kind `loader`");
+    s_refuses_set("trainer.save_freq=5", "`save_every` in [run]");
+    s_refuses_set("run.total_epochs=3", "`epochs` in a stage of kind `loader`");
+}
+
+Test(bad_input, a_kind_that_was_not_said_is_proposed)
+{
+    s_refuses_set("stage.reward.kind=my.lua", "kind = \"lua\" and file = \"my.lua\" would be right");
+    s_refuses_set("stage.more.command=[\"x\"]", "`kind = \"command\"` for an actor of its own");
+}
+
 // --- the file -----------------------------------------------------------------------------------------------------
 
 static void
