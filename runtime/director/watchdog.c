@@ -19,6 +19,21 @@ s_how(const verl_death_t *death, char *text, size_t size)
     return text;
 }
 
+// A program had nothing left to do but what it does at its end: the run's results are whole, and others may miss that.
+static void
+s_note_end(director_t *self, const party_t *party, const char *how, const verl_death_t *death)
+{
+    char label[300];
+    const verl_plan_actor_t *actor = verl_party_actor(self, party);
+    bool whole = !self->error.text[0] && !self->interrupted && !self->rollback;
+    if (!whole || !death->status || !actor || !actor->kind || !actor->kind->external)
+        return;
+    verl_say(self, "warning: actor `%s` %s at its end, after its last batch: what it does there (finish) may be "
+             "missing%s%s%.1800s", verl_party_label(party, label, sizeof label), how,
+             WIFSIGNALED(death->status) ? " (1 s is left for it)" : "", death->tail[0] ? "; its last words: " : "",
+             death->tail);
+}
+
 static void
 s_on_death(director_t *self, party_t *party, const verl_death_t *death)
 {
@@ -28,6 +43,8 @@ s_on_death(director_t *self, party_t *party, const verl_death_t *death)
     party->dead = true;
     verl_event(self, "ended", json_pack("{s:s, s:s, s:I}", "actor", label, "how", how, "peak_kb",
                                         (json_int_t) death->peak_kb));
+    if (self->phase == PHASE_STOPPING)
+        s_note_end(self, party, how, death);
     if (self->phase == PHASE_STOPPING || party->leaving)
         return;
     verl_waiters(self, party, waiters, sizeof waiters);

@@ -72,6 +72,31 @@ Test(python_run, columns_of_every_kind_arrive_as_they_were_made)
     run_done(&run);
 }
 
+// The run is whole, and its log has a warning with these words.
+static void
+s_check_end(const char *how, const char *words)
+{
+    run_t run;
+    setenv("VERL_TEST_END", how, 1);
+    s_whole(&run, SOURCE READ KEPT, "");
+    cr_assert_eq(run.code, 0, "%s", run.said);
+    s_check_read(&run);
+    char *log = run_file(&run, "run.log");
+    cr_assert(strstr(log, "warning: actor `") && strstr(log, words), "%s", log);
+    free(log);
+    run_done(&run);
+}
+
+Test(python_run, an_end_that_fails_is_told)
+{
+    s_check_end("fails", "ended with exit code 1 at its end");
+}
+
+Test(python_run, an_end_that_lasts_too_long_is_told)
+{
+    s_check_end("lasts", "was killed by signal 9 (SIGKILL) at its end");
+}
+
 Test(python_run, parts_and_replicas_change_no_bit)
 {
     run_t whole, parts;

@@ -109,6 +109,11 @@ def end():
     if handled:
         print(json.dumps({"us_a_batch": 1e6 * (time.process_time() - started) / handled}))
     sys.stdout.flush()
+    ends = os.environ.get("VERL_TEST_END", "")
+    if ends == "fails":
+        raise RuntimeError("the table was not written")
+    if ends == "lasts":
+        time.sleep(60)
 
 
 verl.main()
