@@ -192,7 +192,7 @@ Test(resume, refuses_what_is_no_run_and_one_that_lives, .timeout = 100)
     char command[400];
     run_start_after(&run, FILES, LEARNS, "");
     s_await(&run);
-    snprintf(command, sizeof command, "cd %s && ! %s/bin/verl-run --resume run 2>said && grep -q 'a run lives' said",
+    snprintf(command, sizeof command, "cd %s && ! %s/bin/verl-run --resume run 2>said && grep -q 'lives (process' said",
              run.folder, VERL_BINARY_DIR);
     cr_assert_eq(system(command), 0);
     snprintf(command, sizeof command,
