@@ -280,11 +280,22 @@ s_on_log(void *context, const char *text)
     }
 }
 
+// An error, which --quiet leaves.
+static void
+s_on_lost(void *context, const char *text)
+{
+    const verl_display_t *self = context;
+    if (self->mode == VERL_DISPLAY_QUIET)
+        verl_text_lines(stderr, "verl-run: ", text);
+    else
+        s_on_log(context, text);
+}
+
 verl_observer_t
 verl_display_observer(verl_display_t *self)
 {
     return (verl_observer_t) { .step = s_on_step, .sample = s_on_sample, .view = s_on_view, .log = s_on_log,
-                               .context = self };
+                               .lost = s_on_lost, .context = self };
 }
 
 void

@@ -51,7 +51,11 @@ static void
 s_print_paused(const json_t *answer)
 {
     const char *name = s_text(answer, "name");
-    s_say("%s is paused: it takes no new batch until verl-inject resume %s", name, name);
+    if (json_object_get(answer, "who"))
+        s_say("%s was paused before, by %s, for %.0f s: so it stays until verl-inject resume %s", name,
+              s_text(answer, "who"), json_number_value(json_object_get(answer, "seconds")), name);
+    else
+        s_say("%s is paused: it takes no new batch until verl-inject resume %s", name, name);
 }
 
 static void

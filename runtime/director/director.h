@@ -33,6 +33,7 @@ typedef struct verl_observer {
                    double score);
     void (*view)(void *context, const verl_run_view_t *view);           // a few times a second, and at the end
     void (*log)(void *context, const char *text);
+    void (*lost)(void *context, const char *text);                      // an actor was, and the run goes on; NULL: log
     void  *context;
 } verl_observer_t;
 

@@ -277,6 +277,8 @@ void verl_stop(director_t *self);
 void verl_director_fail(director_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void verl_event(director_t *self, const char *event, json_t *fields);
 void verl_say(director_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// The same of an actor that was lost, where the run goes on: an error, though it ends nothing.
+void verl_say_lost(director_t *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 // watchdog.c: deaths and hangs; restarts.c: what follows
 void verl_reap(director_t *self);

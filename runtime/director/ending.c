@@ -7,17 +7,34 @@ verl_event(director_t *self, const char *event, json_t *fields)
     verl_record_event(self->record, event, fields);
 }
 
+static void
+s_say(director_t *self, bool lost, const char *format, va_list arguments)
+{
+    char text[4000];
+    const verl_observer_t *observer = &self->config->observer;
+    void (*told)(void *, const char *) = lost && observer->lost ? observer->lost : observer->log;
+    vsnprintf(text, sizeof text, format, arguments);
+    verl_event(self, "note", json_pack("{s:o}", "text", verl_json_text(text)));
+    if (told)
+        told(observer->context, text);
+}
+
 void
 verl_say(director_t *self, const char *format, ...)
 {
-    char text[4000];
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
+    s_say(self, false, format, arguments);
     va_end(arguments);
-    verl_event(self, "note", json_pack("{s:o}", "text", verl_json_text(text)));
-    if (self->config->observer.log)
-        self->config->observer.log(self->config->observer.context, text);
+}
+
+void
+verl_say_lost(director_t *self, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    s_say(self, true, format, arguments);
+    va_end(arguments);
 }
 
 void

@@ -66,30 +66,47 @@ s_waits(const director_t *self, const party_t *party)
     return restart;
 }
 
+// Who paused it, and how long ago.
+static void
+s_add_paused(json_t *object, const party_t *party)
+{
+    json_object_set_new(object, "who", verl_json_text(party->paused_by));
+    json_object_set_new(object, "seconds", json_real((double) (verl_now() - party->paused_at) / 1e9));
+}
+
 static void
 s_pause(director_t *self, const verl_control_request_t *request, bool pause)
 {
     const char *name = json_string_value(json_object_get(request->body, "name"));
     const char *who = json_string_value(json_object_get(request->body, "who"));
-    int count = 0;
+    const party_t *first = NULL;            // of those that somebody had paused before, who stays the one who did
+    int count = 0, already = 0;
     for (party_t *party = self->parties; name && party; party = party->next) {
         bool gone = party->dead || party->leaving;
         if ((gone && !s_waits(self, party)) || !s_goes_by(self, party, name))
             continue;
+        count++;
+        if (pause && party->paused) {
+            first = party;
+            already++;
+            continue;
+        }
         party->paused = pause;
         snprintf(party->paused_by, sizeof party->paused_by, "%s", who ? who : "");
         party->paused_at = verl_now();
         if (!gone)
             verl_order_number(self, party, 0, "pause", pause);
-        count++;
     }
     if (!count) {
         verl_control_refuse(self->control, request->token, "there is no actor or stage \"%s\"", name ? name : "");
         return;
     }
-    verl_event(self, pause ? "paused" : "resumed", json_pack("{s:s, s:s}", "name", name, "who", who ? who : ""));
-    verl_control_answer(self->control, request->token, json_pack("{s:s, s:i, s:b}", "name", name, "actors", count,
-                                                                 "paused", pause), true);
+    json_t *answer = json_pack("{s:s, s:i, s:b}", "name", name, "actors", count, "paused", pause);
+    if (first && already == count)
+        s_add_paused(answer, first);
+    else
+        verl_event(self, pause ? "paused" : "resumed", json_pack("{s:s, s:s}", "name", name, "who", who ? who : ""));
+    verl_control_answer(self->control, request->token, answer, true);
 }
 
 // A run that ends waits for nobody who is paused.
@@ -180,9 +197,11 @@ s_list(director_t *self, const verl_control_request_t *request)
                                                  (json_int_t) change->at,
                                                  "prepares", change->candidate != NULL));
     for (const party_t *party = self->parties; party; party = party->next)
-        if (party->paused && !party->dead)
-            json_array_append_new(paused, json_pack("{s:s, s:o, s:f}", "actor", party->name, "who",
-                                                    verl_json_text(party->paused_by), "seconds", (double) (verl_now() - party->paused_at) / 1e9));
+        if (party->paused && !party->dead) {
+            json_t *item = json_pack("{s:s}", "actor", party->name);
+            s_add_paused(item, party);
+            json_array_append_new(paused, item);
+        }
     verl_control_answer(self->control, request->token,
                         json_pack("{s:o, s:o, s:o, s:I, s:I}", "revisions", verl_watch_revisions(self), "changes", waiting, "paused",
                                   paused, "granted", (json_int_t) verl_ledger_granted(self->ledger), "done",

@@ -50,7 +50,7 @@ s_ignore(director_t *self, party_t *party, const char *why)
         if (slot)
             verl_ignore(self, revision, slot);
     }
-    verl_say(self, "%s: the run goes on without it, as on_failure = \"ignore\" says", why);
+    verl_say_lost(self, "%s: the run goes on without it, as on_failure = \"ignore\" says", why);
     verl_settle(self);
     verl_advance(self);
 }
@@ -74,8 +74,8 @@ s_restart_later(director_t *self, const party_t *party, int crashes)
 static void
 s_roll_back(director_t *self, const char *why)
 {
-    verl_say(self, "%s: the run goes back to %s", why,
-             self->checkpointed > 0 ? "its last checkpoint" : "its beginning, as it has no checkpoint yet");
+    verl_say_lost(self, "%s: the run goes back to %s", why,
+                  self->checkpointed > 0 ? "its last checkpoint" : "its beginning, as it has no checkpoint yet");
     self->rollback = true;
     verl_stop(self);
 }
@@ -89,7 +89,7 @@ s_replace(director_t *self, party_t *party, bool restartable, const char *why)
         verl_director_fail(self, "%s; it is the %dth time within %d s: no more restarts", why, crashes,
                            (int) (CRASHES_NS / VERL_S));
     } else if (restartable) {
-        verl_say(self, "%s: restarting it", why);
+        verl_say_lost(self, "%s: restarting it", why);
         s_restart_later(self, party, crashes);
     } else {
         s_roll_back(self, why);

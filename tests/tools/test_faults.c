@@ -292,6 +292,19 @@ Test(faults, of_a_command_that_exits_at_once_are_named_with_their_code)
     run_done(&run);
 }
 
+// It ends nothing, but it is an error: --quiet leaves it.
+Test(faults, of_an_actor_that_may_be_lost_are_told_to_a_quiet_terminal)
+{
+    run_t run;
+    run_whole(&run, "[run]\nname = \"odd\"\nsteps = 20\n[stage.src]\nkind = \"synthetic\"\nbusy_ms = 1\n"
+              "[stage.odd]\nkind = \"synthetic\"\ndepends_on = [\"src\"]\nas = \"odd_\"\ncrash_at = 3\n"
+              "on_failure = \"ignore\"\n", "");
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "verl-run: actor `odd#"), "%s", run.said);
+    cr_expect(run_said(&run, "the run goes on without it"), "%s", run.said);
+    run_done(&run);
+}
+
 // --- what never returns -------------------------------------------------------------------------------------------
 
 #define HANGS "hang_at = 4\ntimeout = 1\n"

@@ -209,6 +209,23 @@ s_times(const char *text, const char *words)
     return count;
 }
 
+Test(inject, who_paused_an_actor_first_stays_the_one_who_did)
+{
+    run_t run;
+    s_begin_run(&run, SLOW);
+    said_t said = s_inject(&run, "pause mid"), again = s_inject(&run, "pause stage.mid");
+    DOES(said, "mid is paused: it takes no new batch");
+    DOES(again, "mid was paused before, by ");
+    said = s_inject(&run, "list");
+    const char *who = strstr(again.text, " by ") + 4;
+    char paused[200];
+    snprintf(paused, sizeof paused, "mid is paused by %.*s), for", (int) strcspn(who, ")"), who);
+    DOES(said, paused);
+    s_does(&run, "resume mid", "mid goes on");
+    s_interrupt(&run);
+    run_done(&run);
+}
+
 Test(inject, who_follows_a_paused_actor_is_paused_by_the_same_person)
 {
     run_t run;
