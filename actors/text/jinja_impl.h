@@ -34,6 +34,7 @@ typedef enum {
     NODE_BREAK,
     NODE_CONTINUE,
     NODE_MACRO,
+    NODE_SCOPE,
     // Expressions; `next` chains arguments.
     NODE_NAME,
     NODE_STRING,
@@ -58,9 +59,9 @@ typedef enum {
 } verl_jinja_node_kind_t;
 
 // What a, b, c, d are: IF: condition, body, else. FOR: list, body, else, condition; text and more: the names.
-// SET: target, value. SET_BLOCK: target, body. MACRO: parameters (ARGUMENT), body. ATTRIBUTE: object. INDEX: object,
-// index. SLICE: object, from, to, step. CALL: callee, arguments. FILTER, TEST: value, arguments. CHOICE: condition,
-// then, else. ARGUMENT: value; text: its name where it has one. DICT: arguments key, value, key, value, …
+// SET: target, value. SET_BLOCK: target, body. MACRO: parameters (ARGUMENT), body. SCOPE: body. ATTRIBUTE: object.
+// INDEX: object, index. SLICE: object, from, to, step. CALL: callee, arguments. FILTER, TEST: value, arguments. CHOICE:
+// condition, then, else. ARGUMENT: value; text: its name where it has one. DICT: arguments key, value, key, value, …
 typedef struct verl_jinja_node verl_jinja_node_t;
 struct verl_jinja_node {
     verl_jinja_node_kind_t kind;

@@ -525,7 +525,17 @@ s_macro(s_parser_t *self)
     return node;
 }
 
-// One statement; its tag is open and self->at is at its name. "generation" only marks a part, for training masks.
+// A part that is marked for training masks.
+static verl_jinja_node_t *
+s_generation(s_parser_t *self)
+{
+    s_end_tag(self);
+    verl_jinja_node_t *body = s_body(self);
+    s_end_block(self, "endgeneration", "an endgeneration is missing");
+    return s_node(self, NODE_SCOPE, body, NULL);
+}
+
+// One statement; its tag is open and self->at is at its name.
 static verl_jinja_node_t *
 s_statement(s_parser_t *self)
 {
@@ -537,13 +547,13 @@ s_statement(s_parser_t *self)
         return s_set(self);
     if (s_take(self, TOKEN_NAME, "macro"))
         return s_macro(self);
+    if (s_take(self, TOKEN_NAME, "generation"))
+        return s_generation(self);
     verl_jinja_node_t *node = NULL;
     if (s_take(self, TOKEN_NAME, "break"))
         node = s_node(self, NODE_BREAK, NULL, NULL);
     else if (s_take(self, TOKEN_NAME, "continue"))
         node = s_node(self, NODE_CONTINUE, NULL, NULL);
-    else if (s_take(self, TOKEN_NAME, "generation") || s_take(self, TOKEN_NAME, "endgeneration"))
-        node = s_node(self, NODE_TEXT, NULL, NULL);
     else
         return s_fail(self, "this statement is not supported");
     s_end_tag(self);
@@ -554,7 +564,7 @@ s_statement(s_parser_t *self)
 static bool
 s_ends_body(const s_parser_t *self)
 {
-    static const char *const ends[] = { "elif", "else", "endif", "endfor", "endset", "endmacro" };
+    static const char *const ends[] = { "elif", "else", "endif", "endfor", "endset", "endmacro", "endgeneration" };
     if (self->at->kind == TOKEN_END)
         return true;
     for (size_t i = 0; i < sizeof ends / sizeof *ends && self->at->kind == TOKEN_BLOCK; i++)

@@ -399,6 +399,16 @@ s_capture(verl_jinja_run_t *self, const verl_jinja_node_t *body, verl_jinja_valu
     return rc || self->failed ? -1 : 0;
 }
 
+// Runs a body in a scope of its own.
+static int
+s_inside(verl_jinja_run_t *self, const verl_jinja_node_t *body)
+{
+    verl_jinja_scope_t outer = s_enter(self, false);
+    int rc = s_body(self, body);
+    s_leave(self, outer);
+    return rc;
+}
+
 enum { MOST_PARAMETERS = 16 };
 
 typedef struct {
@@ -544,7 +554,7 @@ s_for(verl_jinja_run_t *self, const verl_jinja_node_t *node)
     if (s_iterate(self, node, &list))
         return -1;
     if (list.count == 0)
-        return s_body(self, node->c);
+        return s_inside(self, node->c);
     int rc = 0;
     for (size_t i = 0; i < list.count && !rc; i++) {
         verl_jinja_scope_t outer = s_enter(self, false);
@@ -562,7 +572,12 @@ static int
 s_assign(verl_jinja_run_t *self, const verl_jinja_node_t *node)
 {
     verl_jinja_value_t value, object;
-    if (node->kind == NODE_SET ? verl_jinja_run_value(self, node->b, &value) : s_capture(self, node->b, &value))
+    verl_jinja_scope_t outer = self->scope;
+    if (node->kind == NODE_SET_BLOCK)
+        outer = s_enter(self, false);
+    int rc = node->kind == NODE_SET ? verl_jinja_run_value(self, node->b, &value) : s_capture(self, node->b, &value);
+    s_leave(self, outer);
+    if (rc)
         return -1;
     if (node->a->kind == NODE_NAME)
         return s_set(self, node->a->text, value);
@@ -594,9 +609,11 @@ s_statement(verl_jinja_run_t *self, const verl_jinja_node_t *node)
         return s_for(self, node);
     case NODE_SET: case NODE_SET_BLOCK:
         return s_assign(self, node);
+    case NODE_SCOPE:
+        return s_inside(self, node->a);
     case NODE_MACRO:
         if (self->scope.nested)
-            return verl_jinja_run_fail(self, node, "a macro inside a loop or a macro is not supported");
+            return verl_jinja_run_fail(self, node, "a macro inside a loop, a macro or a set is not supported");
         return s_set(self, node->text, (verl_jinja_value_t) { .kind = VERL_JINJA_MACRO, .macro = node });
     default:
         self->flow = node->kind == NODE_BREAK ? FLOW_BREAK : FLOW_CONTINUE;

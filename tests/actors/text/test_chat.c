@@ -136,6 +136,8 @@ Test(chat, the_language)
         { "{% macro g() %}{{ a is defined }}{% endmacro %}{% macro f(a, b=a) %}{{ a }}{{ b }}{{ g() }}{% endmacro %}"
           "{{ f(1) }}{{ f(1, 2) }}{{ f(b=3, a=4) }}",
           "11False12False43False" },
+        { "{% set x = 1 %}{% set t %}{% set x = 2 %}{{ x }}{% endset %}{% for i in [] %}{% else %}{% set x = 3 %}"
+          "{% endfor %}{% generation %}{% set x = 4 %}{{ x }}{% endgeneration %}{{ t }}{{ x }}", "421" },
         { "{{ '\\101\\60\\x41\\u00e9\\U0001F600\\q' }}{{ 'a\\\nb' }}", "A0Aé😀\\qab" },
         { "{{ '内ß'[:1] | upper }}{{ 'aB1' | capitalize }}", "内Ab1" },
         { "{{ ['it\\'s', 'it\\'s \"x\"', '\\u00a0\\u200bé\\x7f\\b'] }}{{ '\\b\\x7f\\x01' | tojson }}",
