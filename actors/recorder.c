@@ -34,7 +34,8 @@ typedef struct {
 } recorder_options_t;
 
 static const verl_option_t s_options[] = {
-    VERL_STRING(recorder_options_t, file, NULL, "file in the run directory, such as \"samples.jsonl\"; folders in between are made"),
+    VERL_STRING(recorder_options_t, file, NULL,
+                "file in the run directory, such as \"samples.jsonl\"; folders in between are made"),
     VERL_OPTION_OF(STRINGS, recorder_options_t, columns, "columns to write, in this order"),
     VERL_OPTIONS_END
 };

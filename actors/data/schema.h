@@ -31,8 +31,8 @@ json_t *verl_line_parse(const verl_line_t *line, const char *text, size_t bytes)
 // The schema of one record; a list that is empty is guessed to be of integers. 0 or -1; the caller owns *schema.
 int verl_schema_infer(const verl_line_t *line, json_t *root, verl_schema_t *schema);
 
-// values.c: the values of one record that has to have this schema; NULL with the reason. The record keeps its own reference of
-// root.
+// values.c: the values of one record that has to have this schema; NULL with the reason. The record keeps its own
+// reference of root.
 verl_record_t *verl_schema_apply(const verl_line_t *line, const verl_schema_t *schema, json_t *root);
 
 #endif

@@ -225,8 +225,8 @@ typedef struct verl_option {
                                             // another begins with the same, and who is changed in it begins anew
 } verl_option_t;
 
-// A range check is written !(v >= min && v <= max), so that NaN is refused. The last argument is `about`; further members
-// may follow it (.also = "…").
+// A range check is written !(v >= min && v <= max), so that NaN is refused. The last argument is `about`; further
+// members may follow it (.also = "…").
 #define VERL_INT(type_, field, fallback_, min_, max_, unit_, ...) \
     { .name = #field, .type = VERL_OPTION_INT, .offset = offsetof(type_, field), .fallback = #fallback_, \
       .min = (double) (min_), .max = (double) (max_), .unit = unit_, .about = __VA_ARGS__ }
