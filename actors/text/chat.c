@@ -122,8 +122,8 @@ s_variables(verl_jinja_dict_t *variables, verl_jinja_arena_t *arena, verl_tokeni
     rc = verl_jinja_dict_set(variables, arena, s_key("add_generation_prompt"), prompt)
          || verl_jinja_dict_set(variables, arena, s_key("tools"), none)
          || verl_jinja_dict_set(variables, arena, s_key("documents"), none);
-    for (int i = 0; i < VERL_NAMED_TOKENS && !rc; i++)
-        rc = s_add_special(variables, arena, tokenizer, verl_named_tokens[i], verl_tokenizer_named(tokenizer, i));
+    for (verl_named_token_t name = 0; name < VERL_NAMED_TOKENS && !rc; name++)
+        rc = s_add_special(variables, arena, tokenizer, verl_named_tokens[name], verl_tokenizer_named(tokenizer, name));
     return rc ? NO_MEMORY : 0;
 }
 
