@@ -4,7 +4,7 @@
 // that a data set may be larger than memory. Blank lines are skipped, lines may be of any length up to 1 GiB.
 // The schema (field names and types) is that of the first record; every later record must have exactly its fields. Two
 // types it leaves open: a list that is empty gets its type from the first record that has elements in it, else i32; and
-// integers are reals where a later record has a real. All records of a data set of up to 8 MiB have that say, of a larger
+// integers are reals where a later record has a real. All records of a data set of up to 8 MiB have that say, of a
 // larger one the first 64 of each file, so that the schema is a function of the files alone.
 // Every error is `file:line: what is wrong: what would be right`.
 #ifndef VERL_DATA_JSONL_H
