@@ -28,10 +28,10 @@ s_note_end(director_t *self, const party_t *party, const char *how, const verl_d
     bool whole = !self->error.text[0] && !self->interrupted && !self->rollback;
     if (!whole || !death->status || !actor || !actor->kind || !actor->kind->external)
         return;
-    verl_say(self, "warning: actor `%s` %s at its end, after its last batch: what it does there (finish) may be "
-             "missing%s%s%.1800s", verl_party_label(party, label, sizeof label), how,
-             WIFSIGNALED(death->status) ? " (1 s is left for it)" : "", death->tail[0] ? "; its last words: " : "",
-             death->tail);
+    verl_say_lost(self, "warning: actor `%s` %s at its end, after its last batch: what it does there (finish) may be "
+                  "missing%s%s%.1800s", verl_party_label(party, label, sizeof label), how,
+                  WIFSIGNALED(death->status) ? " (1 s is left for it)" : "", death->tail[0] ? "; its last words: " : "",
+                  death->tail);
 }
 
 static void

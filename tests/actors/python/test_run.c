@@ -72,7 +72,7 @@ Test(python_run, columns_of_every_kind_arrive_as_they_were_made)
     run_done(&run);
 }
 
-// The run is whole, and its log has a warning with these words.
+// The run is whole, and its log and its error stream have a warning with these words.
 static void
 s_check_end(const char *how, const char *words)
 {
@@ -83,6 +83,7 @@ s_check_end(const char *how, const char *words)
     s_check_read(&run);
     char *log = run_file(&run, "run.log");
     cr_assert(strstr(log, "warning: actor `") && strstr(log, words), "%s", log);
+    cr_assert(run_said(&run, words), "%s", run.said);
     free(log);
     run_done(&run);
 }
