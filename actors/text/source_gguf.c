@@ -24,16 +24,18 @@ static const char s_qwen35[] =
 static const char s_gpt4o[] = CASED_WORD(CONTRACTIONS "?") "|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES;
 static const char s_tekken[] = CASED_WORD("") "|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*" SPACES;
 
-enum { DIGITS = 1, NFC = 2, IGNORE_MERGES = 4, ADD_BOS = 8 };
+enum { DIGITS = 1, NFC = 2, IGNORE_MERGES = 4, ADD_BOS = 8, THREES = 16 };
 
 // `options`: each digit is a piece of its own; the normaliser is NFC; a piece that is a token is not merged; the bos
-// is added unless the file says otherwise.
+// is added unless the file says otherwise; punctuation is cut off first, and digits by threes last (what llama.cpp does
+// where it knows nothing better).
 static const struct {
     const char *name, *pattern;
     unsigned    options;
 } s_known[] = {
     { "gpt-2", s_gpt2, 0 },
     { "gpt2", s_gpt2, 0 },
+    { "default", s_gpt2, THREES },
     { "phi-2", s_gpt2, 0 },
     { "mpt", s_gpt2, NFC },
     { "olmo", s_gpt2, NFC },
@@ -71,6 +73,27 @@ typedef struct {
 #define S_NO_MEMORY(reader) S_FAIL(reader, "%s: not enough memory", (reader)->path)
 
 static int
+s_add_split(s_reader_t *self, const char *pattern)
+{
+    return verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED, pattern,
+                                strlen(pattern), "", 0);
+}
+
+static int
+s_add_splits(s_reader_t *self, const char *pattern, unsigned options)
+{
+    int rc = 0;
+    if (options & DIGITS)
+        rc = s_add_split(self, VERL_DIGIT_PATTERN);
+    if (options & THREES)
+        rc = rc || s_add_split(self, "[\\p{P}$+<=>^~|]+");
+    rc = rc || s_add_split(self, pattern);
+    if (options & THREES)
+        rc = rc || s_add_split(self, "\\p{N}+") || s_add_split(self, "[0-9][0-9][0-9]");
+    return rc;
+}
+
+static int
 s_read_pre(s_reader_t *self)
 {
     verl_gguf_string_t name;
@@ -86,15 +109,10 @@ s_read_pre(s_reader_t *self)
         return S_FAIL(self, "%s: the pre-tokenizer \"%.*s\" is not known; give the model's tokenizer.json instead",
                       self->path, (int) (name.size < 60 ? name.size : 60), name.data);
     unsigned options = s_known[known].options;
-    const char *pattern = s_known[known].pattern;
     int rc = 0;
     if (options & NFC)
         rc = verl_source_add_step(self->source, VERL_PIPE_NORMALIZER, VERL_STEP_NFC, 0, "", 0, "", 0);
-    if (!rc && options & DIGITS)
-        rc = verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED,
-                                  VERL_DIGIT_PATTERN, strlen(VERL_DIGIT_PATTERN), "", 0);
-    rc = rc || verl_source_add_step(self->source, VERL_PIPE_PRE_TOKENIZER, VERL_STEP_SPLIT, VERL_SPLIT_ISOLATED,
-                                    pattern, strlen(pattern), "", 0);
+    rc = rc || s_add_splits(self, s_known[known].pattern, options);
     rc = rc || verl_source_add_byte_level(self->source, false, false)
          || verl_source_add_step(self->source, VERL_PIPE_DECODER, VERL_STEP_BYTE_LEVEL, 0, "", 0, "", 0);
     self->source->flags |= options & IGNORE_MERGES ? VERL_MODEL_IGNORE_MERGES : 0u;

@@ -150,13 +150,29 @@ Test(tokenizer_gguf, it_is_the_same_tokenizer)
     verl_tokenizer_close(&json);
 }
 
+// The ids are those of the Python package tokenizers, with llama.cpp's four splits one after the other.
+Test(tokenizer_gguf, the_default_cuts_punctuation_first_and_digits_by_threes)
+{
+    static const char text[] = "Hello, world's 1234567 (x+1)==a~b  12!\n\n";
+    static const int32_t expected[] = { 39, 68, 452, 78, 11, 967, 630, 75, 67, 6, 82, 220, 457, 1021, 22,
+                                        220, 7, 87, 10, 16, 8, 267, 64, 93, 65, 220, 220, 441, 0, 277 };
+    verl_text_t file = s_make("gpt2", "default");
+    fixture_write("model.gguf", file.data, file.length);
+    verl_tokenizer_t *gguf = fixture_open(g_folder);
+    verl_token_ids_t ids = fixture_encode(gguf, text, sizeof text - 1, 0);
+    cr_assert_eq(ids.count, sizeof expected / sizeof *expected);
+    cr_assert_arr_eq(ids.data, expected, sizeof expected);
+    verl_token_ids_done(&ids);
+    verl_text_done(&file);
+    verl_tokenizer_close(&gguf);
+}
+
 Test(tokenizer_gguf, what_is_not_supported_is_named)
 {
     static const struct { const char *model, *pre, *named;
     } cases[] = { { "llama", "default", "tokenizer.ggml.model is \"llama\"" },
-                  { "gpt2", "nobody-knows", "\"nobody-knows\" is not known" },
-                  { "gpt2", "default", "\"default\" is not known" } };
-    for (size_t i = 0; i < 3; i++) {
+                  { "gpt2", "nobody-knows", "\"nobody-knows\" is not known" } };
+    for (size_t i = 0; i < 2; i++) {
         char error[1024] = "";
         verl_text_t file = s_make(cases[i].model, cases[i].pre);
         const char *path = fixture_write("model.gguf", file.data, file.length);
