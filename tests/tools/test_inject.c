@@ -364,7 +364,7 @@ Test(inject, who_interrupts_it_leaves_the_change_to_the_run)
     json_int_t batch = s_done_batches(&run) + 1500;
     char words[64];
     snprintf(words, sizeof words, "--at %lld set mid.bytes=2", (long long) batch);
-    pid_t pid = s_begin(&run, "said", words);
+    pid_t pid = s_begin(&run, "told", words);
     char *said = NULL;
     int64_t limit = verl_now() + 20 * SLOWER * VERL_S;
     do {
@@ -375,7 +375,7 @@ Test(inject, who_interrupts_it_leaves_the_change_to_the_run)
     cr_assert(strstr(said, "a change by "), "%s", said);
     free(said);
     kill(pid, SIGINT);
-    said_t end = s_end(&run, "said", pid, 5);
+    said_t end = s_end(&run, "told", pid, 5);
     REFUSES(end, 130, "goes on with it");
     s_until_done(&run, batch + 5);
     said_t list = s_inject(&run, "list");

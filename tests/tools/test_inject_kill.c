@@ -47,11 +47,11 @@ s_one(const run_t *run, role_t role, int delay, const char *change)
 {
     json_int_t old = s_actor(run, "mid", "incarnation");
     long long before = s_revision(run);
-    pid_t old_pid = (pid_t) s_actor(run, "mid", "pid"), inject = s_begin(run, "said", change);
+    pid_t old_pid = (pid_t) s_actor(run, "mid", "pid"), inject = s_begin(run, "told", change);
     pid_t victim = role == OLD ? old_pid : s_victim(run, role, old, inject);
     usleep((useconds_t) delay * 1000);
     kill(victim, SIGKILL);
-    said_t said = s_end(run, "said", inject, 60);
+    said_t said = s_end(run, "told", inject, 60);
     if (role == INJECT && said.code == 137) {
         cr_assert_leq(s_revision(run), before + 1);
     } else if (said.code == 0) {
@@ -111,7 +111,7 @@ Test(inject_kill, a_change_that_waits_for_its_batch_outlives_a_restart, .timeout
     s_until_done(&run, 50);
     json_int_t batch = s_done_batches(&run) + 3000;
     snprintf(words, sizeof words, "--at %lld swap mid", (long long) batch);
-    pid_t inject = s_begin(&run, "said", words);
+    pid_t inject = s_begin(&run, "told", words);
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = { "src", "down", "mid" };
         json_t *status = s_status(&run), *actor;
@@ -127,7 +127,7 @@ Test(inject_kill, a_change_that_waits_for_its_batch_outlives_a_restart, .timeout
         kill((pid_t) pid, SIGKILL);
         s_until_done(&run, s_done_batches(&run) + 50);
     }
-    said_t said = s_end(&run, "said", inject, 120);
+    said_t said = s_end(&run, "told", inject, 120);
     DOES(said, "is in force from batch ");
     cr_assert_eq(s_number(&said, "from batch "), batch, "%s", said.text);
     s_until_done(&run, batch + 50);

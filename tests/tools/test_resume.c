@@ -192,11 +192,11 @@ Test(resume, refuses_what_is_no_run_and_one_that_lives, .timeout = 100)
     char command[400];
     run_start_after(&run, FILES, LEARNS, "");
     s_await(&run);
-    snprintf(command, sizeof command, "cd %s && ! %s/bin/verl-run --resume run 2>said && grep -q 'lives (process' said",
+    snprintf(command, sizeof command, "cd %s && ! %s/bin/verl-run --resume run 2>told && grep -q 'lives (process' told",
              run.folder, VERL_BINARY_DIR);
     cr_assert_eq(system(command), 0);
     snprintf(command, sizeof command,
-             "cd %s && mkdir no && ! %s/bin/verl-run --resume no 2>said && grep -q 'topology.toml' said", run.folder,
+             "cd %s && mkdir no && ! %s/bin/verl-run --resume no 2>told && grep -q 'topology.toml' told", run.folder,
              VERL_BINARY_DIR);
     cr_assert_eq(system(command), 0);
     s_interrupt(&run);
