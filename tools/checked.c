@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "runtime/base/json.h"
+#include "runtime/director/plan_json.h"
 #include "tools/inject.h"
 
 // A descriptor that this process has, and that leads to no file. A pipe with a name is none: nobody may ever write to it.
@@ -85,6 +86,12 @@ verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topolog
     if (why)
         json_array_append_new(list, json_pack("{s:o}", "text", verl_json_text(why)));
     return s_print(json_pack("{s:b, s:o, s:o}", "ok", 0, "topology", verl_json_text(name), "errors", list), out);
+}
+
+int
+verl_checked_plan(const verl_plan_t *plan, FILE *out)
+{
+    return s_print(verl_plan_json(plan), out);
 }
 
 int

@@ -18,6 +18,9 @@ verl_plan_t *verl_checked_load(const char *path, const char *const *sets, int se
 int verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topology_errors_t *errors, const char *why,
                        FILE *out);
 
+// --plan: what verl_plan_json says, in a line. Returns -1 where `out` has an error.
+int verl_checked_plan(const verl_plan_t *plan, FILE *out);
+
 // --kinds: {"kind", "about", "keeps_state", "stages": [names]}, a line each. Returns -1 where `out` has an error.
 int verl_checked_kinds(FILE *out);
 #endif

@@ -50,7 +50,7 @@ static const char s_help[] =
     "  --steps N          the same as --set run.steps=N\n"
     "  --run-dir DIR      where the run leaves its metrics, logs and checkpoints (default: runs/NAME-TIME)\n"
     "  --resume DIR       go on with the run in DIR from its last checkpoint\n"
-    "  --json             one JSON object a line on standard output: of a run, of --check, of --kinds\n"
+    "  --json             one JSON object a line on standard output: of a run, of --check, --plan, --kinds\n"
     "  --quiet            errors and the closing paragraph only\n"
     "  --version, --help\n"
     "\n"
@@ -155,9 +155,6 @@ s_parse(int count, char **words, arguments_t *arguments)
     }
     if (arguments->action == ACTION_KINDS)
         return s_kinds(arguments->json);
-    if (arguments->action == ACTION_PLAN && arguments->json)
-        return s_wrong_usage("--plan is for people, without --json; `verl-spy graph --json` has the plan of a run that "
-                             "lives", "");
     if (arguments->resume)
         return arguments->run_directory || arguments->sets_count || optind < count
                    ? s_wrong_usage("--resume goes on with a run as it is: no topology, --set, --steps or --run-dir", "")
@@ -331,12 +328,13 @@ main(int count, char **words)
     }
     verl_plan_t *plan = verl_checked_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
     bool right = s_is_right(plan, &errors, &error);
-    if (arguments.action == ACTION_CHECK)
+    if (arguments.action == ACTION_CHECK || (!right && arguments.action == ACTION_PLAN && arguments.json))
         code = s_check(&arguments, plan, &errors, right ? NULL : error.text);
     else if (!right)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)
-        code = s_printed(verl_describe_plan(plan, stdout) ? EXIT_FAILED : EXIT_DONE);
+        code = s_printed((arguments.json ? verl_checked_plan(plan, stdout) : verl_describe_plan(plan, stdout))
+                             ? EXIT_FAILED : EXIT_DONE);
     else
         code = s_run(&arguments, plan);
     verl_topology_errors_done(&errors);

@@ -364,7 +364,7 @@ void verl_view_stage(const director_t *self, const revision_t *revision, int ind
 
 // profile.c: where the time went, with the plan it went through: all that `verl-spy report` needs. NULL before a plan.
 json_t *verl_profile(const director_t *self);
-json_t *verl_plan_json(const revision_t *revision);                 // stages, actors and edges
+json_t *verl_revision_json(const revision_t *revision);             // its plan, and "first", its first batch
 void    verl_loads_add(director_t *self, const char *stage, int64_t batch, const char *what, double seconds);
 void    verl_loads_free(director_t *self);
 

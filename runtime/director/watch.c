@@ -146,7 +146,7 @@ verl_watch_answer(director_t *self, const char *word, const json_t *request, ver
     else if (strcmp(word, "batch") == 0)
         return s_batch(self, request, error);
     else if (strcmp(word, "plan") == 0)
-        answer = verl_plan_json(newest);
+        answer = verl_revision_json(newest);
     else if (strcmp(word, "profile") == 0)
         answer = verl_profile(self);
     else

@@ -100,11 +100,26 @@ Test(checked, kinds_are_an_object_a_line_for_programs)
     cr_expect(loader);
 }
 
-Test(checked, a_plan_for_programs_is_refused)
+Test(checked, a_plan_for_programs_has_stages_actors_and_edges)
 {
     asked_t asked = s_ask("printf '" TOPOLOGY "' | $V --plan --json - 2>&1");
-    cr_expect_eq(asked.code, 2);
-    cr_expect(strstr(asked.said, "--plan is for people, without --json"), "%s", asked.said);
+    cr_assert_eq(asked.code, 0, "%s", asked.said);
+    json_t *plan = json_loads(asked.said, 0, NULL);
+    cr_assert(plan, "%s", asked.said);
+    cr_expect_gt(json_array_size(json_object_get(plan, "stages")), 0);
+    cr_expect_gt(json_array_size(json_object_get(plan, "actors")), 0);
+    cr_expect(json_is_array(json_object_get(plan, "edges")));
+    json_decref(plan);
+}
+
+Test(checked, what_is_wrong_with_a_plan_is_told_to_programs_too)
+{
+    asked_t asked = s_ask("printf '" TOPOLOGY "' | $V --plan --json --set run.stesp=1 - 2>/dev/null");
+    cr_assert_eq(asked.code, 2);
+    json_t *said = json_loads(asked.said, 0, NULL);
+    cr_expect(json_is_false(json_object_get(said, "ok")), "%s", asked.said);
+    cr_expect_eq(json_array_size(json_object_get(said, "errors")), 1);
+    json_decref(said);
 }
 
 Test(checked, help_of_a_kind_may_be_joined_to_its_name)
