@@ -26,12 +26,12 @@ const verl_lm_family_info_t verl_lm_families[VERL_LM_FAMILIES] = {
 #define s_fail(document, ...) verl_lm_refuse((document)->name, (document)->error, (document)->error_size, __VA_ARGS__)
 
 static int
-s_open(s_document_t *document, const char *text, size_t size)
+s_open(s_document_t *document, const char *text, size_t size, size_t flags)
 {
     json_error_t why;
     if (size > VERL_LM_CONFIG_BYTES)
         return s_fail(document, "the file has %zu bytes: a configuration has at most %d", size, VERL_LM_CONFIG_BYTES);
-    document->root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    document->root = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &why);
     if (!document->root)
         return s_fail(document, "line %d, column %d: %s", why.line, why.column, why.text);
     if (!json_is_object(document->root)) {
@@ -188,6 +188,24 @@ s_read_scaling(const s_document_t *document, const char *key, const json_t *scal
     return s_read_scaling_numbers(document, scaling, config);
 }
 
+// Do two objects say the same? A rope_theta counts only where the root has another.
+static bool
+s_is_same_scaling(const s_document_t *document, const json_t *one, const json_t *other)
+{
+    const json_t *root = s_get(document->root, "rope_theta");
+    json_t *bare[] = { json_copy((json_t *) (uintptr_t) one), json_copy((json_t *) (uintptr_t) other) };
+    for (int i = 0; i < 2; i++) {
+        const json_t *theta = json_object_get(bare[i], "rope_theta");
+        double more = json_number_value(theta) - json_number_value(root);
+        if (root && json_is_number(theta) && !(more > 0 || more < 0))
+            json_object_del(bare[i], "rope_theta");
+    }
+    bool same = json_equal(bare[0], bare[1]);
+    json_decref(bare[0]);
+    json_decref(bare[1]);
+    return same;
+}
+
 // The object that scales RoPE in either dialect, NULL where there is none; an empty one says nothing. Two that differ
 // are an error: transformers would take rope_scaling, and lose a rope_theta inside rope_parameters.
 static int
@@ -202,7 +220,7 @@ s_find_scaling(const s_document_t *document, const char **ret_key, const json_t 
             return s_fail(document, "%s must be an object", keys[i]);
         if (json_object_size(found) == 0)
             continue;
-        if (*ret_scaling && !json_equal(*ret_scaling, found))
+        if (*ret_scaling && !s_is_same_scaling(document, *ret_scaling, found))
             return s_fail(document, "rope_parameters and rope_scaling are both there and differ: give one of them");
         *ret_key = keys[i];
         *ret_scaling = found;
@@ -323,7 +341,7 @@ verl_lm_config_from_json(const char *text, size_t size, const char *name, verl_l
 {
     s_document_t document = {name, NULL, error, error_size};
     memset(ret_config, 0, sizeof *ret_config);
-    if (s_open(&document, text, size))
+    if (s_open(&document, text, size, 0))
         return -1;
     int result = s_read_config(&document, ret_config);
     json_decref(document.root);
@@ -335,7 +353,7 @@ verl_lm_stops_from_generation(const char *text, size_t size, const char *name, v
                               size_t error_size)
 {
     s_document_t document = {name, NULL, error, error_size};
-    if (s_open(&document, text, size))
+    if (s_open(&document, text, size, 0))
         return -1;
     int result = s_read_ids(&document, config) || s_check(&document, config) ? -1 : 0;
     json_decref(document.root);
@@ -358,7 +376,8 @@ verl_lm_stops_from_tokenizer(const char *text, size_t size, const char *name, ve
     json_t      *token;
     if (config->eos_count > 0)
         return 0;
-    if (s_open(&document, text, size))
+    // transformers writes a model_max_length of 1e30 as an integer where there is none.
+    if (s_open(&document, text, size, JSON_DECODE_INT_AS_REAL))
         return -1;
     const char *eos = s_token_text(json_object_get(document.root, "eos_token"));
     json_object_foreach(json_object_get(document.root, "added_tokens_decoder"), key, token) {

@@ -2,18 +2,19 @@
 #include "actors/text/chat.h"
 #include "actors/text/source.h"
 #include "actors/text/jinja.h"
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ARENA_LIMIT = 256 * 1024 * 1024, DEEPEST = 50 };
 
 // What can be wrong with the variables, and how it is said.
-enum { NO_MEMORY = 1, TOO_DEEP, A_REAL };
+enum { NO_MEMORY = 1, TOO_DEEP };
 static const char *const s_wrong[] = {
     [NO_MEMORY] = "too many messages for the memory",
     [TOO_DEEP] = "a message is nested too deep",
-    [A_REAL] = "a message has a number with a point, which is not supported: an integer or a text would be right",
 };
 
 static verl_jinja_string_t
@@ -64,6 +65,41 @@ s_from_object(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jin
     return rc;
 }
 
+// A real as Python writes it: the fewest digits that bring it back; with an exponent below 1e-4 and from 1e16 on.
+static void
+s_write_real(double real, char text[40])
+{
+    int digits = 0;
+    do
+        snprintf(text, 40, "%.*e", digits, real);
+    while (strtod(text, NULL) != real && digits++ < 17);
+    int power = atoi(strchr(text, 'e') + 1);
+    if (power >= -4 && power < 16)
+        snprintf(text, 40, "%.*f", digits > power ? digits - power : 1, real);
+}
+
+// Templates calculate with integers up to 2^53; what else is a number can be written.
+static int
+s_from_number(verl_jinja_arena_t *arena, const json_t *json, verl_jinja_value_t *ret)
+{
+    const int64_t most = (int64_t) 1 << 53;
+    int64_t integer = json_integer_value(json);
+    char text[40];
+    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_INT, .integer = integer };
+    if (json_is_integer(json) && integer <= most && integer >= -most)
+        return 0;
+    if (json_is_integer(json))
+        snprintf(text, sizeof text, "%" PRId64, integer);
+    else
+        s_write_real(json_real_value(json), text);
+    char *copy = verl_jinja_arena_take(arena, sizeof text);
+    if (!copy)
+        return NO_MEMORY;
+    memcpy(copy, text, sizeof text);
+    *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_NUMBER, .string = { copy, strlen(copy) } };
+    return 0;
+}
+
 // A value of JSON as one of the template; strings stay where they are.
 static int
 s_from_json(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja_value_t *ret)
@@ -74,11 +110,8 @@ s_from_json(verl_jinja_arena_t *arena, const json_t *json, int depth, verl_jinja
     case JSON_STRING: *ret = verl_jinja_string(json_string_value(json), json_string_length(json)); return 0;
     case JSON_ARRAY:  return s_from_array(arena, json, depth, ret);
     case JSON_OBJECT: return s_from_object(arena, json, depth, ret);
-    case JSON_REAL:   return A_REAL;
     case JSON_NULL:   *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_NONE }; return 0;
-    case JSON_INTEGER:
-        *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_INT, .integer = json_integer_value(json) };
-        return 0;
+    case JSON_REAL: case JSON_INTEGER: return s_from_number(arena, json, ret);
     default: *ret = (verl_jinja_value_t) { .kind = VERL_JINJA_BOOL, .integer = json_is_true(json) }; return 0;
     }
 }

@@ -32,7 +32,8 @@ typedef enum {
     VERL_JINJA_LIST,
     VERL_JINJA_DICT,
     VERL_JINJA_MACRO,
-    VERL_JINJA_METHOD
+    VERL_JINJA_METHOD,
+    VERL_JINJA_NUMBER                       // that is only written: a real, or an integer beyond 2^53
 } verl_jinja_kind_t;
 
 typedef struct verl_jinja_value verl_jinja_value_t;
@@ -41,7 +42,7 @@ struct verl_jinja_node;
 
 struct verl_jinja_value {
     verl_jinja_kind_t             kind;
-    verl_jinja_string_t           string;  // STRING; of METHOD its name; of UNDEFINED what was looked for
+    verl_jinja_string_t           string;  // STRING; NUMBER as Python writes it, with a NUL; of METHOD its name; of UNDEFINED what was looked for
     int64_t                       integer; // INT, BOOL
     verl_jinja_value_t           *items;   // LIST; of METHOD the object that it belongs to (NULL: a global function)
     size_t                        count;

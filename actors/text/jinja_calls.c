@@ -531,7 +531,7 @@ verl_jinja_run_test(verl_jinja_run_t *self, const verl_jinja_node_t *node, const
     const struct { const char *name; bool holds; } tests[] = {
         { "defined", kind != VERL_JINJA_UNDEFINED }, { "undefined", kind == VERL_JINJA_UNDEFINED },
         { "none", kind == VERL_JINJA_NONE }, { "string", kind == VERL_JINJA_STRING },
-        { "mapping", kind == VERL_JINJA_DICT }, { "number", s_is_number(value) }, { "integer", kind == VERL_JINJA_INT },
+        { "mapping", kind == VERL_JINJA_DICT }, { "number", s_is_number(value) || kind == VERL_JINJA_NUMBER }, { "integer", kind == VERL_JINJA_INT },
         { "boolean", kind == VERL_JINJA_BOOL }, { "true", kind == VERL_JINJA_BOOL && value->integer },
         { "false", kind == VERL_JINJA_BOOL && !value->integer },
         { "iterable", several }, { "sequence", several },

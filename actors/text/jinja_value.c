@@ -97,12 +97,26 @@ verl_jinja_dict_set(verl_jinja_dict_t *dict, verl_jinja_arena_t *arena, verl_jin
     return 0;
 }
 
+// As a double, which is what it is compared as.
+static double
+s_number(const verl_jinja_value_t *value)
+{
+    return value->kind == VERL_JINJA_NUMBER ? strtod(value->string.data, NULL) : (double) value->integer;
+}
+
+static bool
+s_is_number(const verl_jinja_value_t *value)
+{
+    return value->kind == VERL_JINJA_INT || value->kind == VERL_JINJA_BOOL || value->kind == VERL_JINJA_NUMBER;
+}
+
 bool
 verl_jinja_true(const verl_jinja_value_t *value)
 {
     switch (value->kind) {
     case VERL_JINJA_BOOL: case VERL_JINJA_INT: return value->integer != 0;
     case VERL_JINJA_STRING: return value->string.length > 0;
+    case VERL_JINJA_NUMBER: return s_number(value) != 0;
     case VERL_JINJA_LIST:   return value->count > 0;
     case VERL_JINJA_DICT:   return value->dict->count > 0;
     case VERL_JINJA_UNDEFINED: case VERL_JINJA_NONE: return false;
@@ -126,10 +140,10 @@ s_equal_dicts(const verl_jinja_dict_t *left, const verl_jinja_dict_t *right, int
 bool
 verl_jinja_equal(const verl_jinja_value_t *left, const verl_jinja_value_t *right, int depth)
 {
-    bool numbers = (left->kind == VERL_JINJA_INT || left->kind == VERL_JINJA_BOOL)
-                   && (right->kind == VERL_JINJA_INT || right->kind == VERL_JINJA_BOOL);
-    if (numbers)
-        return left->integer == right->integer;
+    if (s_is_number(left) && s_is_number(right)) {
+        double before = s_number(left), behind = s_number(right);
+        return before >= behind && before <= behind;
+    }
     if (left->kind != right->kind || depth > DEEPEST)
         return false;
     if (left->kind == VERL_JINJA_STRING)
@@ -149,7 +163,8 @@ const char *
 verl_jinja_kind_name(const verl_jinja_value_t *value)
 {
     static const char *const names[] = { "undefined", "none",      "a boolean", "an integer", "a string",
-                                         "a list",    "a mapping", "a macro",   "a function" };
+                                         "a list",    "a mapping", "a macro",   "a function",
+                                         "a number that is real or too large" };
     return names[value->kind];
 }
 
@@ -229,6 +244,8 @@ verl_jinja_write(verl_text_t *text, const verl_jinja_value_t *value, bool json, 
     case VERL_JINJA_INT:
         snprintf(number, sizeof number, "%" PRId64, value->integer);
         return s_add(text, number);
+    case VERL_JINJA_NUMBER:
+        return verl_text_add(text, value->string.data, value->string.length);
     case VERL_JINJA_STRING:
         return json ? s_quote(text, value->string, true)
                     : verl_text_add(text, value->string.data, value->string.length);

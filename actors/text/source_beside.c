@@ -23,6 +23,9 @@ typedef struct {
 #define S_FAIL(reader, ...) verl_text_fail((reader)->error, (reader)->error_size, __VA_ARGS__)
 #define S_NO_MEMORY(reader) S_FAIL(reader, "%s: not enough memory", (reader)->path)
 
+// Integers are ids in all but the configuration, of which none is used.
+static const size_t s_integers[VERL_BESIDE] = { [VERL_BESIDE_CONFIG] = JSON_DECODE_INT_AS_REAL };
+
 static int
 s_load(s_reader_t *self, const verl_source_files_t *files, verl_beside_t which, json_t **ret_json)
 {
@@ -31,7 +34,8 @@ s_load(s_reader_t *self, const verl_source_files_t *files, verl_beside_t which, 
     *ret_json = NULL;
     if (!files->beside[which])
         return 0;
-    *ret_json = json_loadb(files->beside[which], files->beside_size[which], JSON_ALLOW_NUL, &where);
+    // transformers writes a model_max_length of 1e30 as an integer where there is none.
+    *ret_json = json_loadb(files->beside[which], files->beside_size[which], JSON_ALLOW_NUL | s_integers[which], &where);
     if (!*ret_json)
         return S_FAIL(self, "%s: %s beside it is not valid JSON: line %d, column %d: %s; it may be cut short",
                       self->path, self->file, where.line, where.column, where.text);

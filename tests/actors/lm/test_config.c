@@ -174,6 +174,10 @@ Test(lm_config, both_objects_of_rope_may_say_the_same)
         "{\"model_type\": \"llama\", " SIZES ", \"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4}, "
         "\"rope_parameters\": {\"factor\": 4, \"rope_type\": \"linear\"}}");
     cr_assert(config.rope_scaling.type == VERL_ROPE_LINEAR && config.rope_scaling.factor == 4);
+    config = s_must_parse("{\"model_type\": \"llama\", " SIZES ", \"rope_theta\": 5000, "
+                          "\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 4}, "
+                          "\"rope_parameters\": {\"factor\": 4, \"rope_type\": \"linear\", \"rope_theta\": 5000.0}}");
+    cr_assert_eq(config.rope_theta, 5000);
 }
 
 Test(lm_config, original_positions_beside_the_scaling_win)
@@ -246,7 +250,8 @@ Test(lm_config, stop_tokens_of_generation_win)
 Test(lm_config, a_tokenizer_names_the_stop_token_where_nobody_else_does)
 {
     char             error[512];
-    const char      *tokenizer = "{\"eos_token\": {\"content\": \"</s>\"}, \"added_tokens_decoder\": "
+    const char      *tokenizer = "{\"model_max_length\": 1000000000000000019884624838656, "
+                                 "\"eos_token\": {\"content\": \"</s>\"}, \"added_tokens_decoder\": "
                                  "{\"1\": {\"content\": \"<s>\"}, \"42\": {\"content\": \"</s>\"}}}";
     verl_lm_config_t config = s_must_parse("{\"model_type\": \"llama\", " SIZES "}");
     cr_assert_eq(verl_lm_stops_from_tokenizer(tokenizer, strlen(tokenizer), "t", &config, error, sizeof error), 0);

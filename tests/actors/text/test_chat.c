@@ -233,12 +233,27 @@ Test(chat, a_template_sees_every_key_of_a_message)
     verl_text_done(&text);
 }
 
+// As Python's repr and json.dumps write them.
+Test(chat, numbers_of_messages_are_written_as_python_writes_them)
+{
+    char error[1024] = "";
+    verl_text_t text = { 0 };
+    cr_assert_eq(s_whole("{{ messages[0].p }} {{ messages[0].p | tojson }} {{ messages[0].p[0] == 1 }} {{ messages[0].n }}",
+                         "{\"p\": [1.0, 0.5, 0.1, 1e16, 123456789.25, 1.5e-7, 0.0001, -2.5e300, 9007199254740993.0],"
+                         " \"n\": -9223372036854775808}", &text, error, sizeof error), 0, "%s", error);
+    static const char list[] = "[1.0, 0.5, 0.1, 1e+16, 123456789.25, 1.5e-07, 0.0001, -2.5e+300, 9007199254740992.0]";
+    char expected[300];
+    snprintf(expected, sizeof expected, "%s %s True -9223372036854775808", list, list);
+    cr_expect_str_eq(text.data, expected);
+    verl_text_done(&text);
+}
+
 Test(chat, a_message_that_the_language_cannot_hold_is_one_sentence)
 {
     char error[1024] = "", deep[200] = "";
     verl_text_t text = { 0 };
-    cr_assert_eq(s_whole("x", "{\"role\": \"user\", \"p\": [0.5]}", &text, error, sizeof error), -1);
-    cr_expect(strstr(error, "a message has a number with a point"), "%s", error);
+    cr_assert_eq(s_whole("{{ messages[0].p + 1 }}", "{\"p\": 0.5}", &text, error, sizeof error), -1);
+    cr_expect(strstr(error, "a number that is real or too large"), "%s", error);
     memset(deep, '[', 80);
     memset(deep + 80, ']', 80);
     cr_assert_eq(s_whole("x", deep, &text, error, sizeof error), -1);
@@ -262,7 +277,8 @@ Test(chat, special_tokens_have_their_names_from_both_files)
 {
     static const struct { const char *config, *map, *expected;
     } cases[] = {
-        { "{}", "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": {\"content\": \"<|eot_id|>\"}}",
+        { "{\"model_max_length\": 1000000000000000019884624838656}",
+          "{\"bos_token\": \"<|begin_of_text|>\", \"eos_token\": {\"content\": \"<|eot_id|>\"}}",
           "<|begin_of_text|> <|eot_id|> " },
         { "{\"eos_token\": \"<|end_of_text|>\", \"unk_token\": \"<|eot_id|>\", \"mask_token\": \"<|eot_id|>\"}",
           "{\"eos_token\": \"<|eot_id|>\", \"mask_token\": null}", " <|eot_id|> <|eot_id|>" },
