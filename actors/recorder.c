@@ -18,7 +18,7 @@
 #define LONGEST  200                        // bytes of a file's name with its folders
 #define PATIENCE 2                          // seconds for whoever has the file and is no predecessor
 
-typedef struct book {                       // what one stage writes
+typedef struct book {                       // a file, and the stage that writes it
     struct book *next;
     char        *stage, *name;
     FILE        *file;
@@ -267,15 +267,49 @@ s_free(book_t *book)
     free(book);
 }
 
-static book_t *
-s_book(const verl_stage_t *stage)
+// Closes what the stage wrote under another name: in an exchange of files each waits for the other's. A batch of that
+// revision that is still to come opens it again.
+static void
+s_close_others(recorder_t *self, const char *stage, const char *file)
 {
-    const recorder_t *self = verl_stage_state(stage);
-    const recorder_options_t *options = verl_stage_options(stage);
+    for (book_t **link = &self->books, *book; (book = *link);) {
+        if (strcmp(book->stage, stage) != 0 || strcmp(book->name, file) == 0) {
+            link = &book->next;
+            continue;
+        }
+        *link = book->next;
+        s_free(book);
+    }
+}
+
+// The book of a file, whichever stage of this actor wrote in it last: stages take turns.
+static book_t *
+s_find(const recorder_t *self, const char *file)
+{
     book_t *book = self->books;
-    while (book && (strcmp(book->stage, verl_stage_name(stage)) != 0 || strcmp(book->name, options->file) != 0))
+    while (book && strcmp(book->name, file) != 0)
         book = book->next;
     return book;
+}
+
+static bool
+s_has(const verl_stage_t *stage)
+{
+    const recorder_options_t *options = verl_stage_options(stage);
+    const book_t *book = s_find(verl_stage_state(stage), options->file);
+    return book && strcmp(book->stage, verl_stage_name(stage)) == 0;
+}
+
+// In a later revision the file may have been another stage's. -1 without memory.
+static int
+s_take(book_t *book, const char *stage)
+{
+    char *name = strdup(stage);
+    if (!name)
+        return -1;
+    free(book->stage);
+    book->stage = name;
+    return 0;
 }
 
 static int
@@ -283,9 +317,11 @@ s_start(verl_stage_t *stage, int64_t first)
 {
     recorder_t *self = verl_stage_state(stage);
     const recorder_options_t *options = verl_stage_options(stage);
-    if (s_book(stage))
-        return 0;                           // the same stage and file in a later revision
-    book_t *book = calloc(1, sizeof *book);
+    s_close_others(self, verl_stage_name(stage), options->file);
+    book_t *book = s_find(self, options->file);
+    if (book)
+        return s_take(book, verl_stage_name(stage)) ? verl_fail(stage, "no memory to write '%s'", options->file) : 0;
+    book = calloc(1, sizeof *book);
     if (!book || !(book->stage = strdup(verl_stage_name(stage))) || !(book->name = strdup(options->file)))
         verl_fail(stage, "no memory to write '%s'", options->file);
     else if (s_open(stage, book, options->file, first) == 0) {
@@ -303,9 +339,9 @@ s_record(verl_stage_t *stage, const verl_batch_t *in, verl_batch_t *out)
     (void) out;
     const recorder_options_t *options = verl_stage_options(stage);
     int64_t batch = verl_batch_id(in);
-    if (!s_book(stage) && s_start(stage, batch) != 0)
+    if (!s_has(stage) && s_start(stage, batch) != 0)
         return -1;
-    FILE *file = s_book(stage)->file;
+    FILE *file = s_find(verl_stage_state(stage), options->file)->file;
     for (int64_t row = 0; row < verl_batch_rows(in); row++) {
         fprintf(file, "{\"batch\": %" PRId64 ", \"row\": %" PRId64, batch, row);
         for (int i = 0; i < options->columns.count; i++) {
