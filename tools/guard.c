@@ -3,6 +3,7 @@
 #include "tools/guard.h"
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,19 +62,30 @@ s_kill_children(void)
         fclose(children);
 }
 
+// Takes leave of all that have ended, orphans that this process adopted among them; where the program was one, *over is
+// set, and *status is its. Are there others?
+static bool
+s_reap(pid_t program, int *status, bool *over)
+{
+    int its;
+    pid_t ended;
+    while ((ended = waitpid(-1, &its, WNOHANG)) > 0)
+        if (ended == program) {
+            *status = its;
+            *over = true;
+        }
+    return ended == 0;
+}
+
 // Ends all that came of the program: the children of a child that dies are children of this process. *status: of the
 // program, where that was still running. Whoever cannot die is not waited for longer than FAMILY_MS.
 static void
 s_end_family(pid_t program, int *status)
 {
+    bool over;
     for (int waited = 0; waited < FAMILY_MS; waited++) {
-        int its;
-        pid_t ended;
         s_kill_children();
-        while ((ended = waitpid(-1, &its, WNOHANG)) > 0)
-            if (ended == program)
-                *status = its;
-        if (ended < 0)
+        if (!s_reap(program, status, &over))
             return;
         usleep(1000);
     }
@@ -84,6 +96,7 @@ verl_guard(char *const *words)
 {
     sigset_t watched;
     int signal_number, status;
+    bool over = false;
     const char *parent = getenv("VERL_PARENT");
     sigemptyset(&watched);
     sigaddset(&watched, SIGCHLD);
@@ -106,7 +119,8 @@ verl_guard(char *const *words)
             s_end_family(program, &status);
             kill(0, SIGKILL);               // the group, this process too
         }
-        if (waitpid(program, &status, WNOHANG) == program) {
+        s_reap(program, &status, &over);
+        if (over) {
             s_end_family(program, &status);
             s_end(status);
         }

@@ -66,6 +66,11 @@ static int
 s_lock(verl_rundir_t *rundir, bool again, verl_error_t *error)
 {
     char path[4200], pid[32];
+    struct stat status;
+    if (stat(rundir->path, &status))
+        return verl_error_errno(error, "cannot use %s", rundir->path);
+    rundir->device = status.st_dev;
+    rundir->inode = status.st_ino;
     snprintf(path, sizeof path, "%s/lock", rundir->path);
     rundir->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (rundir->lock_fd < 0)
@@ -106,7 +111,9 @@ s_own(const char *path, const struct stat *status, verl_error_t *error)
 {
     if (status->st_uid != geteuid() || (status->st_mode & 07777) == 0700 || !s_is_empty(path))
         return 0;
-    return chmod(path, 0700) ? verl_error_errno(error, "cannot keep %s from other users", path) : 0;
+    if (chmod(path, 0700) == 0 || errno == EPERM || errno == EOPNOTSUPP)
+        return 0;                           // a file system may have no modes
+    return verl_error_errno(error, "cannot keep %s from other users", path);
 }
 
 int
@@ -158,11 +165,8 @@ verl_rundir_open(verl_rundir_t *rundir, const char *path, const char *run_name, 
 int
 verl_rundir_check(const verl_rundir_t *rundir, verl_error_t *error)
 {
-    char path[4200];
-    struct stat ours, there;
-    snprintf(path, sizeof path, "%s/lock", rundir->path);
-    if (fstat(rundir->lock_fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
-        ours.st_dev == there.st_dev)
+    struct stat there;
+    if (stat(rundir->path, &there) == 0 && rundir->inode == there.st_ino && rundir->device == there.st_dev)
         return 0;
     return verl_error_set(error, "the directory of the run, %s, was removed while the run went on: its metrics, logs and "
                           "checkpoints are lost", rundir->path);

@@ -2,12 +2,15 @@
 #ifndef VERL_RUNDIR_H
 #define VERL_RUNDIR_H
 #include <stdbool.h>
+#include <sys/types.h>
 #include "runtime/base/error.h"
 
 typedef struct verl_rundir {
     char path[4000];                        // absolute
     int  lock_fd;
     bool made;                              // by us: removed again if the run never begins
+    dev_t device;                           // which folder it is, whatever is called so later
+    ino_t inode;
 } verl_rundir_t;
 
 // Makes it (NULL: runs/<name>-<time> in the current directory). One that holds a run already is refused; one that is

@@ -159,7 +159,8 @@ s_give_state(director_t *self, party_t *party, const verl_plan_actor_t *actor, c
     if (verl_resume_has(from, party->name)) {
         if (!(party->restore = strdup(path)))
             verl_error_set(&self->error, "out of memory");
-    } else if (from->step > 0 && party->replica == 0 && actor->kind && actor->kind->snapshot)
+    } else if (from->step > 0 && party->replica == 0 && actor->kind && actor->kind->snapshot &&
+               !actor->kind->external)
         verl_say(self, "actor `%s` had been lost when the checkpoint of step %" PRId64 " was made: it begins anew",
                  party->name, from->step);
 }

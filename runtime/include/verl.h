@@ -268,8 +268,8 @@ void verl_declare_writes(verl_declaration_t *declaration, const char *option, co
 // The stage works row by row, or gives a row map, like .by_row and .maps of one that always does.
 void verl_declare_by_row(verl_declaration_t *declaration);
 void verl_declare_maps(verl_declaration_t *declaration);
-// The stage works on so many rows at a time, as `option` says (0: on all of them). Where the rows of a batch are known
-// before the start, these have to divide them, and to keep together what was made of one row.
+// The stage works on so many rows at a time, as `option` says (0: on all of them), filled up to all that was made of one
+// row. Where the rows of a batch are known before the start, these have to divide them.
 void verl_declare_divides(verl_declaration_t *declaration, const char *option, int64_t rows);
 // The stage's name in the topology, and whether it has no dependency.
 const char *verl_declare_stage(const verl_declaration_t *declaration);

@@ -215,14 +215,26 @@ s_carry(verl_draft_t *draft, verl_draft_stage_t *stage, verl_draft_need_t *need)
     edge->columns[edge->columns_count++] = need->column;
 }
 
+// Does a stage that depends on `maker` make the column for this one?
+static bool
+s_is_made_behind(const verl_draft_t *draft, int index, const char *column, int maker)
+{
+    for (int m = 0; m < draft->stages_count; m++)
+        if (verl_draft_is_upstream(draft, index, m) && verl_draft_is_upstream(draft, m, maker) &&
+            s_give(&draft->stages[m], column))
+            return true;
+    return false;
+}
+
 // Where the topology says that a column is taken under a new name, what else its maker gives goes with it: of `generate`
-// with as = "roll_", not roll_response_ids alone, but also roll_temperature, whoever else makes a temperature. NULL:
-// nothing does.
+// with as = "roll_", not roll_response_ids alone, but also roll_temperature, whoever made a temperature before it. NULL:
+// nothing does, or `uses` says which one it is.
 static const char *
 s_companion(const verl_draft_t *draft, int index, const verl_draft_need_t *need)
 {
     const verl_draft_stage_t *stage = &draft->stages[index];
-    for (int i = 0; i < stage->needs_count; i++) {
+    bool named = verl_node_get(verl_node_get(stage->node, "uses"), need->name);
+    for (int i = 0; !named && i < stage->needs_count; i++) {
         const verl_draft_need_t *other = &stage->needs[i];
         for (int m = 0; m < draft->stages_count && strcmp(other->name, other->column) != 0; m++) {
             const verl_draft_stage_t *maker = &draft->stages[m];
@@ -231,7 +243,7 @@ s_companion(const verl_draft_t *draft, int index, const verl_draft_need_t *need)
                 continue;
             for (int g = 0; g < maker->gives_count; g++)
                 if (strcmp(maker->gives[g].name, need->name) == 0)
-                    return maker->gives[g].as;
+                    return s_is_made_behind(draft, index, need->column, m) ? NULL : maker->gives[g].as;
         }
     }
     return NULL;

@@ -133,7 +133,7 @@ s_fit_move(verl_draft_t *draft, const verl_node_t *fragment, verl_node_t *stage,
 
 // What it is said to do replaces the function that it had, which the running topology has under that key.
 static void
-s_fit_function(verl_draft_t *draft, const verl_node_t *fragment, const verl_node_t *stage, verl_node_t *change)
+s_fit_function(verl_draft_t *draft, const verl_node_t *fragment, verl_node_t *stage, verl_node_t *change)
 {
     verl_node_t *does = verl_node_get(change, "does");
     const char *actor = s_text(change, "actor"), *name = s_text(change, "kind");
@@ -146,8 +146,12 @@ s_fit_function(verl_draft_t *draft, const verl_node_t *fragment, const verl_node
     if (!name && actor)
         name = s_text(s_section(draft->root, "actor", actor), "kind");
     const verl_kind_t *kind = s_kind(draft, name);
-    if (!kind || !verl_stage_kind_function(kind) || verl_stage_kind_find(kind, does->string))
+    if (!kind || !verl_stage_kind_function(kind))
         return;
+    if (verl_stage_kind_find(kind, does->string)) {
+        verl_node_remove(stage, "function");
+        return;
+    }
     verl_node_put(draft->pool, change, "function", does);
     verl_node_remove(change, "does");
 }
@@ -189,6 +193,8 @@ s_fit_unset(verl_draft_t *draft, verl_node_t *item)
     bool own = s_own(draft, verl_pool_copy_n(draft->pool, name, (size_t) (dot - name)), &stage, &actor);
     if (strcmp(dot + 1, "staleness") == 0 && s_is_stale(stage))
         s_strip_actor(stage, NULL);
+    if (strcmp(dot + 1, "does") == 0 && stage && verl_node_get(stage, "function"))
+        item->string = verl_pool_print(draft->pool, "stage.%.*s.function", (int) (dot - name), name);
     if (!own)
         return;
     if (!verl_node_get(stage, dot + 1) && verl_node_get(actor, dot + 1))

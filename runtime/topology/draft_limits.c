@@ -92,26 +92,23 @@ s_divisor(const verl_draft_count_t *count, int64_t from, int64_t step)
     return 0;
 }
 
-// Mini-batches that do not divide a batch would be of different sizes.
+// Mini-batches that do not divide a batch would be of different sizes. Each is filled up to what was made of one row.
 static void
 s_check_divides(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
     int64_t rows = stage->divides;
     verl_draft_count_t count =
         stage->divides_option && rows > 0 ? verl_draft_count(draft, stage) : (verl_draft_count_t){ .rows = -1 };
-    if (count.rows < 0 || (count.rows % rows == 0 && rows % count.together == 0))
+    if (count.rows < 0 || count.rows % ((rows + count.together - 1) / count.together * count.together) == 0)
         return;
     int64_t step = count.together, most = rows < count.rows ? rows / step * step : count.rows;
     int64_t down = s_divisor(&count, most, -step), up = s_divisor(&count, most + step, step);
     const char *right = verl_pool_print(draft->pool, "%lld", (long long) (down ? down : up ? up : count.rows));
     if (down && up)
         right = verl_pool_print(draft->pool, "%s or %lld", right, (long long) up);
-    const char *why = "do not divide into so many at a time";
-    if (count.rows % rows == 0)
-        why = verl_pool_print(draft->pool, "come in groups of %lld, which it would part", (long long) step);
     verl_problem_add(&draft->problems, verl_draft_option_at(draft, stage, stage->divides_option),
-                     "`%s` is %lld, and the %lld rows of a batch (%s) %s: %s would be right", stage->divides_option,
-                     (long long) rows, (long long) count.rows, count.text, why, right);
+                     "`%s` is %lld, and the %lld rows of a batch (%s) do not divide into so many at a time: %s would be "
+                     "right", stage->divides_option, (long long) rows, (long long) count.rows, count.text, right);
 }
 
 // An update that fails in a later mini-batch has learned from the earlier ones.

@@ -17,14 +17,14 @@ s_is_number(const char *value)
     return *value && strspn(value, "0123456789_") == strlen(value);
 }
 
-// A value that cannot be read as TOML is a bare word, unless it begins like something in quotes or brackets, or is a
-// number.
+// A value that cannot be read as TOML is a bare word, unless it begins like something in quotes or brackets, or is too
+// large a number.
 static verl_node_t *
 s_read(verl_draft_t *draft, const char *set, const char *equals, verl_toml_error_t *error)
 {
     const char *key = verl_pool_copy_n(draft->pool, set, (size_t) (equals - set)), *value = equals + 1;
     verl_node_t *root = *value ? s_parse(draft, verl_pool_print(draft->pool, "%s = %s\n", key, value), error) : NULL;
-    if (root || (*value && strchr("[{\"'", *value)) || s_is_number(value))
+    if (root || (*value && strchr("[{\"'", *value)) || (s_is_number(value) && strstr(error->text, "64 bits")))
         return root;
     char *quoted = verl_pool_alloc(draft->pool, strlen(value) * 2 + 1), *to = quoted;
     for (; *value; value++) {

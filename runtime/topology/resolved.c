@@ -97,10 +97,8 @@ s_depends(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
 
 // { from = "to" } for the names that differ.
 static void
-s_renames(FILE *out, const char *key, const char *from, const char *to, int *count)
+s_rename(FILE *out, const char *key, const char *from, const char *to, int *count)
 {
-    if (strcmp(from, to) == 0)
-        return;
     if ((*count)++ == 0)
         fprintf(out, "%s = { ", key);
     else
@@ -114,11 +112,16 @@ static void
 s_columns(FILE *out, const verl_plan_stage_t *stage)
 {
     int as = 0, uses = 0;
+    bool renamed = false;
     for (int i = 0; i < stage->gives_count; i++)
-        s_renames(out, "as", stage->gives[i], stage->gives_as[i], &as);
+        if (strcmp(stage->gives[i], stage->gives_as[i]) != 0)
+            s_rename(out, "as", stage->gives[i], stage->gives_as[i], &as);
     fputs(as ? " }\n" : "", out);
     for (int i = 0; i < stage->needs_count; i++)
-        s_renames(out, "uses", stage->needs[i].name, stage->needs[i].column, &uses);
+        renamed |= strcmp(stage->needs[i].name, stage->needs[i].column) != 0;
+    for (int i = 0; renamed && i < stage->needs_count; i++)      // also what has its own name: none is chosen anew
+        if (stage->needs[i].edge >= 0)
+            s_rename(out, "uses", stage->needs[i].name, stage->needs[i].column, &uses);
     fputs(uses ? " }\n" : "", out);
 }
 

@@ -71,6 +71,20 @@ Test(columns, what_is_taken_under_a_new_name_brings_along_what_its_maker_renamed
     verl_plan_destroy(&plan);
 }
 
+Test(columns, what_is_said_of_a_column_or_made_anew_behind_it_comes_before_what_goes_with_another)
+{
+    verl_plan_t *plan = s_good(AGAIN("[stage.first]\nkind = 'synthetic'\ndepends_on = ['prompts']\nas = { payload = 'group' }\n"
+                                     "[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'first']\n"
+                                     "uses = { response_ids = 'roll_response_ids', group = 'group' }\n"));
+    cr_assert_str_eq(s_maker(plan, "p", "group"), "first");
+    verl_plan_destroy(&plan);
+    plan = s_good(AGAIN("[stage.last]\nkind = 'synthetic'\ndepends_on = ['again']\nas = { payload = 'group' }\n"
+                        "[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'last']\n"
+                        "uses = { response_ids = 'roll_response_ids' }\n"));
+    cr_assert_str_eq(s_maker(plan, "p", "group"), "last");
+    verl_plan_destroy(&plan);
+}
+
 Test(columns, of_other_responses_are_not_taken)
 {
     verl_plan_t *plan = s_good(AGAIN("[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'early']\n"
