@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/control/found.h"
 #include "runtime/control/server.h"
+#include "tools/limits.h"
 
 #define ANSWER_MOST  (64 << 20)             // bytes
 #define RECONNECT_MS 20
@@ -37,10 +38,10 @@ s_address(const verl_client_t *self)
 static int
 s_connect(verl_client_t *self, verl_error_t *error)
 {
+    if (verl_limits_spare(error))
+        return -1;
     zsys_handler_set(NULL);                                 // signals are the tool's own
     self->dealer = zsock_new(ZMQ_DEALER);
-    if (!self->dealer)
-        return verl_error_set(error, "cannot make a socket: %s", zmq_strerror(zmq_errno()));
     zsock_set_linger(self->dealer, 0);
     zsock_set_sndtimeo(self->dealer, 0);
     zsock_set_reconnect_ivl(self->dealer, RECONNECT_MS);

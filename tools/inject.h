@@ -53,10 +53,11 @@ char *verl_inject_read(const char *path, verl_error_t *error);
 json_t     *verl_inject_names(const verl_inject_options_t *options);
 // Where the keys of a name are: "stage" or "actor"; NULL with a sentence: there is no such name.
 const char *verl_inject_section(const json_t *plan, const char *name, verl_error_t *error);
-// "x" of "stage.x" and of "actor.x", which mean the same here.
+// "x" of "stage.x" and of "actor.x".
 const char *verl_inject_bare(const char *name);
-// The fragment that takes away a stage, or an actor with all its stages.
-char       *verl_inject_unset(const json_t *plan, const char *name);
+// The fragment that takes away a stage, or an actor with all its stages: "actor.x" is the actor, also where a stage of
+// another one is called x.
+char       *verl_inject_unset(const json_t *plan, const char *word);
 
 // inject_talk.c.
 // The conversation with a run, which a signal (SIGINT, SIGTERM) interrupts. NULL with the reason on stderr.

@@ -185,7 +185,7 @@ verl_inject_remove(int count, char **words, const verl_inject_options_t *options
     const char *name = verl_inject_bare(words[1]);
     json_t *names = verl_inject_names(options);
     bool known = names && s_section(names, name);
-    char *text = known ? verl_inject_unset(names, name) : NULL;
+    char *text = known ? verl_inject_unset(names, words[1]) : NULL;
     json_decref(names);
     if (!known)
         return INJECT_FAILED;

@@ -81,15 +81,16 @@ s_is_of(const char *actor, const char *name)
 }
 
 char *
-verl_inject_unset(const json_t *plan, const char *name)
+verl_inject_unset(const json_t *plan, const char *word)
 {
+    const char *name = verl_inject_bare(word);
     size_t i, size, count = 0;
     json_t *stage;
     char *text = NULL;
     FILE *out = open_memstream(&text, &size);
     if (!out)
         return NULL;
-    bool actor = !s_has(plan, "stages", name);
+    bool actor = name == word ? !s_has(plan, "stages", name) : strncmp(word, "actor.", 6) == 0;
     fputs("unset = [", out);
     json_array_foreach(json_object_get(plan, "stages"), i, stage) {
         const char *stage_name = json_string_value(json_object_get(stage, "name"));

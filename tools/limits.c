@@ -5,9 +5,11 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define SPARE       16                      // descriptors that a socket and the threads behind it take at most
 #define STACK_BYTES (1 << 20)
 #define STACK_LEAST (256 << 10)                // measured: 64 KiB end in the middle of reading a topology
 #define FILES       32 // measured: 18 of the program itself, and shared memory in use
@@ -78,4 +80,16 @@ verl_limits_check(int64_t actors, verl_error_t *error)
                           "%lld actors and their replicas need %llu open files, and this shell allows %llu: a "
                           "higher `ulimit -Hn`, or fewer replicas, would be right",
                           (long long) actors, (unsigned long long) needed, (unsigned long long) files.rlim_cur);
+}
+
+int
+verl_limits_spare(verl_error_t *error)
+{
+    int spare[SPARE], count = 0;
+    while (count < SPARE && (spare[count] = eventfd(0, EFD_CLOEXEC)) >= 0)
+        count++;
+    int failed = count < SPARE ? verl_error_errno(error, "cannot open what a conversation with a run needs") : 0;
+    while (count > 0)
+        close(spare[--count]);
+    return failed;
 }

@@ -9,6 +9,10 @@
 // becomes one that gives nothing and takes nothing, so that no file of ours gets its number.
 void verl_limits_widen(void);
 
+// Whether a handful of files can be opened still: -1 with the reason where not. For what would abort otherwise, as libzmq
+// and CZMQ do.
+int verl_limits_spare(verl_error_t *error);
+
 // Whether so many actors can run: -1 with the reason where the hard limit of open files is too low. After widen.
 int verl_limits_check(int64_t actors, verl_error_t *error);
 #endif

@@ -1,6 +1,7 @@
 // spy_follow_socket.c: see spy_follow_socket.h.
 #include "tools/spy_follow_socket.h"
 #include "runtime/wire/pack.h"
+#include "tools/limits.h"
 
 #define FRAMES  1000                        // taken at a time
 #define BACKLOG 4096                        // actors that connect at once
@@ -11,12 +12,10 @@ verl_spy_socket_open(const char *word, char ret_address[VERL_SPY_ADDRESS], verl_
     static int number;
     int uid = (int) getuid();
     snprintf(ret_address, VERL_SPY_ADDRESS, "ipc://@verl-%d-%s-%d-%d", uid, word, (int) getpid(), number++);
+    if (verl_limits_spare(error))
+        return NULL;
     zsys_handler_set(NULL);                                 // signals are the tool's own
     zsock_t *router = zsock_new(ZMQ_ROUTER);
-    if (!router) {
-        verl_error_set(error, "cannot make a socket: %s", zmq_strerror(zmq_errno()));
-        return NULL;
-    }
     zsock_set_linger(router, 0);
     zsock_set_rcvhwm(router, 0);                            // credit bounds it
     zsock_set_sndhwm(router, 0);
