@@ -37,7 +37,7 @@ void verl_block_draw(verl_display_t *display, const verl_run_view_t *view);
 void verl_block_say(verl_display_t *display, const char *text);
 void verl_block_erase(verl_display_t *display);
 
-// A path as a person in this folder would write it. Lives until the next.
+// A path as a person in this folder would write it: the end of it, or all.
 const char *verl_display_near(const char *path);
 
 // The closing paragraph, for people; and the last object, for programs.

@@ -116,6 +116,15 @@ Test(change, a_stage_may_be_given_another_kind_and_leaves_the_options_of_the_old
     verl_plan_destroy(&plan);
 }
 
+Test(change, a_stage_may_need_less_than_before)
+{
+    verl_plan_t *plan = s_changed(RUN SOURCE "[stage.r]\nkind = 'recorder'\ncolumns = ['x', 'id']\n"
+                                             "uses = { x = 'payload' }\ndepends_on = ['src']\n",
+                                  "[stage.r]\ncolumns = ['x']\n");
+    cr_assert_eq(s_stage(plan, "r")->needs_count, 1);
+    verl_plan_destroy(&plan);
+}
+
 Test(change, a_stage_that_is_taken_away_takes_its_actor_along)
 {
     verl_plan_t *plan = s_changed(BASE, "unset = ['stage.end']\n");

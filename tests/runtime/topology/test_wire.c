@@ -170,6 +170,13 @@ Test(resolved, of_a_small_run)
 {
     s_check_resolved(RUN SOURCE "every = 1\nbusy_ms = 0.1\n");
 }
+Test(resolved, of_a_column_that_was_chosen_though_another_goes_along)
+{
+    s_check_resolved(RUN GRPO "[stage.first]\nkind = 'synthetic'\ndepends_on = ['prompts']\nas = { payload = 'group' }\n"
+                              "[stage.again]\nactor = 'policy'\ndoes = 'generate'\ndepends_on = ['prompts', 'first']\n"
+                              "as = 'roll_'\n[stage.p]\nkind = 'pupil'\ndepends_on = ['again', 'first']\n"
+                              "uses = { response_ids = 'roll_response_ids', group = 'group' }\n");
+}
 Test(resolved, of_weights_of_another_actor)
 {
     s_check_resolved(RUN GRPO "[stage.l]\nkind = 'policy'\ndoes = 'logprobs'\nweights = 'update'\ntimeout = 9\n"
