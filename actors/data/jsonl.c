@@ -16,7 +16,6 @@
 
 #define CHUNK      ((size_t) 1 << 20)  // bytes of one read while indexing
 #define LONGEST    ((int64_t) 1 << 30) // bytes of one line
-#define SMALL      ((int64_t) 8 << 20) // bytes of a data set whose every record has a say in the schema
 #define LOOK_AHEAD 64                  // records of each file that discovery reads, and that have a say in a larger one
 
 typedef struct place {
@@ -206,7 +205,7 @@ s_index(verl_jsonl_t *self, const char *const *paths, size_t count, int64_t most
         snprintf(error, error_size, "no memory to read %zu files: free some", count);
     for (size_t i = 0; i < count && status == 0; i++)
         status = s_open_file(self, paths[i], error, error_size);
-    if (self->bytes <= SMALL)
+    if (self->bytes <= VERL_JSONL_SMALL)
         most = INT64_MAX;
     for (size_t i = 0; i < count && status == 0; i++) {
         file_t *file = &self->files[i];
@@ -301,7 +300,7 @@ s_end_of_look(const verl_jsonl_t *self, size_t file)
 {
     int64_t end = file + 1 < self->file_count ? self->files[file + 1].first : self->records;
     int64_t most = self->files[file].first + LOOK_AHEAD;
-    return self->bytes > SMALL && end > most ? most : end;
+    return self->bytes > VERL_JSONL_SMALL && end > most ? most : end;
 }
 
 // Lets record `index` have its say in all fields; how many are still open.

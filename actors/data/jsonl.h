@@ -12,6 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Bytes of a data set whose every record has a say in the schema, and is read before a run starts.
+#define VERL_JSONL_SMALL ((int64_t) 8 << 20)
+
 typedef enum {
     VERL_FIELD_TEXT,     // a string
     VERL_FIELD_I64,      // an integer, or true / false as 1 / 0

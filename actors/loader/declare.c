@@ -5,7 +5,6 @@
 #include "actors/loader/loader.h"
 
 #define LONGEST_NAME 255                    // of a field
-#define LOOK_BYTES (8 << 20)                // data sets up to this size are read whole before a start
 
 bool
 verl_loader_gives(const verl_loader_t *self, const verl_schema_t *schema, const char *ids, const char *text)
@@ -113,7 +112,7 @@ s_are_small(const verl_strings_t *files)
     int64_t bytes = 0;
     for (int i = 0; i < files->count; i++)
         bytes += stat(files->items[i], &status) == 0 ? (int64_t) status.st_size : 0;
-    return bytes <= LOOK_BYTES;
+    return bytes <= VERL_JSONL_SMALL;
 }
 
 // Reads every record of a small data set, so that a broken line is known before the start.

@@ -30,7 +30,7 @@ s_note_end(director_t *self, const party_t *party, const char *how, const verl_d
         return;
     verl_say_lost(self, "warning: actor `%s` %s at its end, after its last batch: what it does there (finish) may be "
                   "missing%s%s%.1800s", verl_party_label(party, label, sizeof label), how,
-                  WIFSIGNALED(death->status) ? " (1 s is left for it)" : "", death->tail[0] ? "; its last words: " : "",
+                  WIFSIGNALED(death->status) && WTERMSIG(death->status) == SIGKILL ? " (1 s is left for it)" : "", death->tail[0] ? "; its last words: " : "",
                   death->tail);
 }
 
