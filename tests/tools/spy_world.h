@@ -14,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -221,6 +222,24 @@ spy_start(spy_t *spy, const world_t *world, const char *words)
         execl("/bin/sh", "sh", "-c", command, NULL);
         _exit(127);
     }
+}
+
+static bool
+spy_has_said(const spy_t *spy)
+{
+    struct stat status;
+    return stat(spy->err, &status) == 0 && status.st_size > 0;
+}
+
+// Starts a command that follows the run, and waits until it does: a signal before the run's answer interrupts the
+// question. Without --quiet it says so.
+static void
+spy_follow(spy_t *spy, const world_t *world, const char *words)
+{
+    int before = atomic_load(&world->traces);
+    spy_start(spy, world, words);
+    WORLD_UNTIL(atomic_load(&world->traces) > before, 10);
+    WORLD_UNTIL(strstr(words, "--quiet") || spy_has_said(spy), 10);
 }
 
 static char *

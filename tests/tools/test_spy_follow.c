@@ -2,20 +2,11 @@
 #include "tools/spy_world.h"
 #include <jansson.h>
 
-// Starts to follow and waits until the run traces for it.
-static void
-s_follow(spy_t *spy, world_t *world, const char *words)
-{
-    int before = atomic_load(&world->traces);
-    spy_start(spy, world, words);
-    WORLD_UNTIL(atomic_load(&world->traces) > before, 10);
-}
-
 Test(spy_follow, shows_each_message_and_counts_exactly)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN");
+    spy_follow(&spy, world, "--run $RUN");
     atomic_store(&world->wanted, 1000);
     WORLD_UNTIL(atomic_load(&world->sent) == 1000, 20);
     world_stop(world);
@@ -39,7 +30,7 @@ Test(spy_follow, a_count_may_be_joined_to_its_letter)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN -n3");
+    spy_follow(&spy, world, "--run $RUN -n3");
     atomic_store(&world->wanted, 1000);
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 0, "%s", spy.remarks);
@@ -52,7 +43,7 @@ Test(spy_follow, json_has_what_the_design_names)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --json -n 3 --values --quiet");
+    spy_follow(&spy, world, "--run $RUN --json -n 3 --values --quiet");
     atomic_store(&world->wanted, 50);
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 0, "%s", spy.remarks);
@@ -93,7 +84,7 @@ Test(spy_follow, json_has_the_same_keys_for_every_kind)
     world_t *world = world_open();
     spy_t spy;
     int kinds = 0;
-    s_follow(&spy, world, "--run $RUN --json --kind data,ran -n 20 --quiet");
+    spy_follow(&spy, world, "--run $RUN --json --kind data,ran -n 20 --quiet");
     atomic_store(&world->wanted, 50);
     spy_wait(&spy, 20);
     cr_assert_eq(spy_lines(spy.said), 20);
@@ -116,7 +107,7 @@ Test(spy_follow, filters_where_the_messages_are_sent)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --kind data,ran --stage make --batch 100-109 --batch 7");
+    spy_follow(&spy, world, "--run $RUN --kind data,ran --stage make --batch 100-109 --batch 7");
     atomic_store(&world->wanted, 400);
     WORLD_UNTIL(atomic_load(&world->sent) == 400, 20);
     kill(spy.pid, SIGINT);
@@ -134,7 +125,7 @@ Test(spy_follow, a_stopped_spy_is_told_its_exact_loss)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --json");
+    spy_follow(&spy, world, "--run $RUN --json");
     atomic_store(&world->wanted, 1000);
     WORLD_UNTIL(atomic_load(&world->sent) == 1000, 20);
     kill(spy.pid, SIGSTOP);
@@ -159,7 +150,7 @@ Test(spy_follow, a_killed_spy_ends_its_trace)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN");
+    spy_follow(&spy, world, "--run $RUN");
     kill(spy.pid, SIGKILL);
     WORLD_UNTIL(atomic_load(&world->traces) == 0, 5);
     spy_wait(&spy, 5);
@@ -171,7 +162,7 @@ Test(spy_follow, follows_many_messages_a_second)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --json --assert 'lost == 0 && rate > 1000 && batches == shown'");
+    spy_follow(&spy, world, "--run $RUN --json --assert 'lost == 0 && rate > 1000 && batches == shown'");
     for (int i = 0; i < 20; i++) {          // 10,000 a second, for a second
         atomic_fetch_add(&world->wanted, 500);
         usleep(50000);
@@ -192,7 +183,7 @@ Test(spy_follow, an_assertion_that_does_not_hold_is_exit_code_1)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --quiet -n 20 --assert 'nan == 0 && max(size) < 1000'");
+    spy_follow(&spy, world, "--run $RUN --quiet -n 20 --assert 'nan == 0 && max(size) < 1000'");
     atomic_store(&world->wanted, 30);
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 1);
@@ -205,7 +196,7 @@ Test(spy_follow, a_run_that_ends_too_early_is_exit_code_1)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN -n 20");
+    spy_follow(&spy, world, "--run $RUN -n 20");
     atomic_store(&world->wanted, 5);
     WORLD_UNTIL(atomic_load(&world->sent) == 5, 20);
     world_stop(world);
@@ -220,13 +211,13 @@ Test(spy_follow, fewer_messages_than_wanted_when_its_time_is_over_is_exit_code_1
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN -n 20 --timeout 0.5");
+    spy_follow(&spy, world, "--run $RUN -n 20 --timeout 0.5");
     atomic_store(&world->wanted, 5);
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 1);
     cr_assert(strstr(spy.remarks, "not the 20 of -n"), "%s", spy.remarks);
     spy_done(&spy);
-    s_follow(&spy, world, "record $RUN/few --run $RUN -n 20 --timeout 0.5 --kind data");
+    spy_follow(&spy, world, "record $RUN/few --run $RUN -n 20 --timeout 0.5 --kind data");
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 1);
     cr_assert(strstr(spy.remarks, "not the 20 of -n"), "%s", spy.remarks);
@@ -238,7 +229,7 @@ Test(spy_follow, timeout_ends_it)
 {
     world_t *world = world_open();
     spy_t spy;
-    s_follow(&spy, world, "--run $RUN --timeout 0.3");
+    spy_follow(&spy, world, "--run $RUN --timeout 0.3");
     spy_wait(&spy, 20);
     cr_assert_eq(spy.code, 0);
     cr_assert_eq(spy_count(&spy, "shown"), 0);

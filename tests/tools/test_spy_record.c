@@ -11,8 +11,7 @@ s_record(world_t *world, const char *options, int messages)
     spy_t spy;
     char words[300];
     snprintf(words, sizeof words, "record $RUN/file --run $RUN %s", options);
-    spy_start(&spy, world, words);
-    WORLD_UNTIL(atomic_load(&world->traces) > 0, 10);
+    spy_follow(&spy, world, words);
     atomic_store(&world->wanted, messages);
     WORLD_UNTIL(atomic_load(&world->sent) == messages, 20);
     kill(spy.pid, SIGINT);
@@ -85,8 +84,7 @@ Test(spy_record, speed_keeps_the_pace)
 {
     world_t *world = world_open();
     spy_t spy;
-    spy_start(&spy, world, "record $RUN/file --run $RUN --kind data");
-    WORLD_UNTIL(atomic_load(&world->traces) > 0, 10);
+    spy_follow(&spy, world, "record $RUN/file --run $RUN --kind data");
     atomic_store(&world->wanted, 1);
     usleep(600000);
     atomic_store(&world->wanted, 2);
