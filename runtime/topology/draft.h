@@ -32,6 +32,7 @@ typedef struct verl_draft_actor {
 typedef struct verl_draft_need {
     const char *name, *column; // what the handler asks for; what it is called upstream
     bool optional;
+    bool named;              // by `uses`: it has to be there
     const verl_node_t *node; // of the option that lists it; NULL: the kind needs it
     const char *of;          // another need: not made before that one's column; NULL: no matter
     const char *space, *who; // of ids; NULL: none

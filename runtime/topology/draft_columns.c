@@ -102,7 +102,7 @@ s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
 {
     const verl_draft_stage_t *stage = &draft->stages[index];
     const char *cure = NULL, *near = s_nearest_column(draft, index, need->column);
-    bool written = need->node || strcmp(need->name, need->column) != 0;
+    bool written = need->node || need->named;
     if (written && near)
         cure = verl_pool_print(draft->pool, "did you mean `%s`?", near);
     for (int i = 0; i < draft->stages_count && !cure; i++) {
@@ -233,13 +233,13 @@ static const char *
 s_companion(const verl_draft_t *draft, int index, const verl_draft_need_t *need)
 {
     const verl_draft_stage_t *stage = &draft->stages[index];
-    bool named = verl_node_get(verl_node_get(stage->node, "uses"), need->name);
-    for (int i = 0; !named && i < stage->needs_count; i++) {
+    for (int i = 0; !need->named && i < stage->needs_count; i++) {
         const verl_draft_need_t *other = &stage->needs[i];
         for (int m = 0; m < draft->stages_count && strcmp(other->name, other->column) != 0; m++) {
             const verl_draft_stage_t *maker = &draft->stages[m];
             const verl_draft_give_t *given = s_give(maker, other->column);
-            if (!verl_draft_is_upstream(draft, index, m) || !given || strcmp(given->name, other->name) != 0)
+            if (!verl_draft_is_upstream(draft, index, m) || !given || strcmp(given->name, other->name) != 0 ||
+                s_rival(draft, index, m, other->column) >= 0)
                 continue;
             for (int g = 0; g < maker->gives_count; g++)
                 if (strcmp(maker->gives[g].name, need->name) == 0)
@@ -264,7 +264,7 @@ static int
 s_find(verl_draft_t *draft, int index, verl_draft_need_t *need)
 {
     verl_draft_stage_t *stage = &draft->stages[index];
-    bool told = false;
+    bool told = false, optional = need->optional && !need->named;
     const char *companion = strcmp(need->name, need->column) == 0 ? s_companion(draft, index, need) : NULL;
     if (companion)
         need->column = companion;
@@ -272,10 +272,10 @@ s_find(verl_draft_t *draft, int index, verl_draft_need_t *need)
     stage->lost = stage->lost || told;
     const char *of = need->of ? verl_draft_uses(stage, need->of) : NULL;
     if (need->maker >= 0 && of && verl_draft_is_before(draft, index, need->maker, of)) {
-        if (!need->optional)
+        if (!optional)
             s_report_others(draft, stage, need, of);
         need->maker = -1;
-    } else if (need->maker < 0 && !need->optional && !stage->clouded && !told) {
+    } else if (need->maker < 0 && !optional && !stage->clouded && !told) {
         s_report_missing(draft, index, need);
     }
     return need->maker;

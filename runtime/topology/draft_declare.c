@@ -56,10 +56,12 @@ s_add_need(verl_draft_t *draft, verl_draft_stage_t *stage, const char *name, con
             stage->needs[i].of = stage->needs[i].of ? stage->needs[i].of : need->of;
             return;
         }
+    const verl_node_t *uses = verl_node_get(stage->node, "uses");
     stage->needs = verl_pool_grow(draft->pool, stage->needs, stage->needs_count, sizeof *stage->needs);
     stage->needs[stage->needs_count++] = (verl_draft_need_t){ .name = verl_pool_copy(draft->pool, name),
                                                               .column = verl_draft_uses(stage, name),
                                                               .optional = need->optional,
+                                                              .named = verl_node_get(uses, name),
                                                               .node = node,
                                                               .of = need->of,
                                                               .maker = -1,

@@ -71,7 +71,8 @@ s_needs(verl_draft_t *draft, const verl_draft_stage_t *from, verl_plan_stage_t *
         to->needs[i] = (verl_plan_need_t){ .name = verl_pool_copy(draft->pool, need->name),
                                            .edge = need->edge < 0 ? -1 : from->in[need->edge].id,
                                            .column = verl_pool_copy(draft->pool, need->column),
-                                           .maps = need->maps };
+                                           .maps = need->maps,
+                                           .named = need->named };
         to->needs[i].map_edges = verl_pool_array(draft->pool, (size_t) need->maps, sizeof(int));
         for (int m = 0; m < need->maps; m++)
             to->needs[i].map_edges[m] = from->in[need->map_edges[m]].id;

@@ -56,6 +56,7 @@ typedef struct verl_plan_need {
     char *column;                           // its name on the edge
     int   maps;                             // row maps between the stage's rows and the column's: edges that carry
     int  *map_edges;                        // them, from the stage's rows outwards
+    bool  named;                            // by `uses`. Not in the table
 } verl_plan_need_t;
 
 typedef struct verl_plan_stage {

@@ -108,23 +108,8 @@ s_rename(FILE *out, const char *key, const char *from, const char *to, int *coun
     verl_value_print_string(out, to);
 }
 
-// Is a column under its own name, where another would come along with a renamed one, were it not said?
-static bool
-s_is_chosen(const verl_plan_t *plan, const verl_plan_stage_t *stage, int need)
-{
-    for (int i = 0; i < stage->needs_count; i++) {
-        bool renamed = stage->needs[i].edge >= 0 && strcmp(stage->needs[i].name, stage->needs[i].column) != 0;
-        const verl_plan_stage_t *maker = renamed ? &plan->stages[plan->edges[stage->needs[i].edge].maker] : NULL;
-        for (int g = 0; maker && g < maker->gives_count; g++)
-            if (strcmp(maker->gives[g], stage->needs[need].name) == 0 &&
-                strcmp(maker->gives_as[g], stage->needs[need].column) != 0)
-                return true;
-    }
-    return false;
-}
-
 static void
-s_columns(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
+s_columns(FILE *out, const verl_plan_stage_t *stage)
 {
     int as = 0, uses = 0;
     for (int i = 0; i < stage->gives_count; i++)
@@ -132,8 +117,7 @@ s_columns(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
             s_rename(out, "as", stage->gives[i], stage->gives_as[i], &as);
     fputs(as ? " }\n" : "", out);
     for (int i = 0; i < stage->needs_count; i++)
-        if (strcmp(stage->needs[i].name, stage->needs[i].column) != 0 ||
-            (stage->needs[i].edge >= 0 && s_is_chosen(plan, stage, i)))
+        if (stage->needs[i].named)
             s_rename(out, "uses", stage->needs[i].name, stage->needs[i].column, &uses);
     fputs(uses ? " }\n" : "", out);
 }
@@ -164,7 +148,7 @@ s_stage(FILE *out, const verl_plan_t *plan, const verl_plan_stage_t *stage)
     fprintf(out, "]\nactor = \"%.*s\"\n", (int) (dot ? dot - actor->name : (long) strlen(actor->name)), actor->name);
     s_key_string(out, "does", stage->does);
     s_depends(out, plan, stage);
-    s_columns(out, plan, stage);
+    s_columns(out, stage);
     if (stage->weights_edge >= 0) {
         const verl_plan_edge_t *edge = &plan->edges[stage->weights_edge];
         s_key_string(out, "weights", plan->stages[edge->maker].name);
