@@ -40,6 +40,7 @@ struct copier {
     verl_pool_t *pool;
     bool failed;     // memory ran out
     const char *why; // it stopped for another reason
+    verl_at_t at;    // of that
 };
 
 verl_node_t *copy(copier &self, const toml::node &from, int depth);
@@ -59,10 +60,11 @@ take(copier &self, size_t count, size_t bytes)
 }
 
 char *
-copy_text(copier &self, std::string_view text)
+copy_text(copier &self, std::string_view text, const toml::source_region &where)
 {
     if (text.find('\0') != std::string_view::npos) {
         self.why = "a string with a zero byte in it: nothing here can hold one";
+        self.at = place(where);
         self.failed = true;
         return nullptr;
     }
@@ -96,7 +98,7 @@ copy_table(copier &self, const toml::table &from, verl_node_t *to, int depth)
     reserve(self, to, entries.size(), true);
     for (const entry &e : entries) {
         verl_node_t *item = self.failed ? nullptr : copy(self, *e.second, depth + 1);
-        char *key = item ? copy_text(self, e.first->str()) : nullptr;
+        char *key = item ? copy_text(self, e.first->str(), e.first->source()) : nullptr;
         if (!key)
             return;
         item->key_at = place(e.first->source());
@@ -136,7 +138,7 @@ copy_value(copier &self, const toml::node &from, verl_node_t *to, int depth)
         break;
     case toml::node_type::string:
         to->type = VERL_NODE_STRING;
-        to->string = copy_text(self, **from.as_string());
+        to->string = copy_text(self, **from.as_string(), from.source());
         break;
     case toml::node_type::array:
         to->type = VERL_NODE_ARRAY;
@@ -242,9 +244,10 @@ verl_node_t *
 parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)
 {
     toml::table table = toml::parse(std::string_view(text, size));
-    copier self = { pool, false, nullptr };
+    copier self = { pool, false, nullptr, {} };
     verl_node_t *root = copy(self, table, 0);
-    return root ? root : refuse(error, self.why ? self.why : "no memory for the document", 0, 0);
+    error->bound = self.why;
+    return root ? root : refuse(error, self.why ? self.why : "no memory for the document", self.at.line, self.at.column);
 }
 
 } // namespace

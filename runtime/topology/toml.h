@@ -13,6 +13,7 @@ extern "C" {
 
 typedef struct verl_toml_error {
     int line, column; // 0: not at any place
+    bool bound;       // it is TOML, but nothing here can hold it
     char text[400];
 } verl_toml_error_t;
 

@@ -17,7 +17,8 @@ Test(syntax, no_bytes)
 }
 Test(syntax, zero_byte_in_string)
 {
-    s_one_mistake("[run]\nname = \"a\\u0000b\"\n", "t.toml: ", "zero byte");
+    s_one_mistake("[run]\nname = \"a\\u0000b\"\n", "t.toml:2:8: a string", "zero byte");
+    s_one_mistake("[run]\n\"a\\u0000b\" = 1\n", "t.toml:2:1: a string", "zero byte");
 }
 
 Test(sections, unknown)
