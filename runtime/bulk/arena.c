@@ -174,10 +174,15 @@ s_explain(const verl_bulk_reply_t *reply, uint64_t bytes, verl_error_t *error)
 {
     unsigned long long wanted = bytes >> 20;
     errno = (int) reply->number;
+    if (reply->code == VERL_BULK_LIMIT && bytes > reply->limit)
+        return verl_error_set(error, "%llu MiB are needed in one piece, and this machine has %llu MiB in all: fewer "
+                              "rows, or shorter ones, would be right", wanted,
+                              (unsigned long long) reply->limit >> 20);
     if (reply->code == VERL_BULK_LIMIT)
-        return verl_error_set(error, "no shared memory for a slab of %llu MiB: %llu MiB of the %llu MiB that the run "
-                              "may use are in use; raise [run] max_bytes or lower max_in_flight", wanted,
-                              (unsigned long long) reply->in_use >> 20, (unsigned long long) reply->limit >> 20);
+        return verl_error_set(error, "%llu MiB more are needed, and the run has %llu MiB of the %llu MiB of this "
+                              "machine in use: a lower [run] max_in_flight, or smaller batches, would be right", wanted,
+                              (unsigned long long) reply->in_use >> 20,
+                              (unsigned long long) reply->limit >> 20);
     if (reply->code == VERL_BULK_SYSTEM)
         return verl_error_errno(error, "the node cannot make a slab of %llu MiB", wanted);
     return verl_error_set(error, "the node refuses to seal a slab of %llu MiB: not all its pages are allocated",

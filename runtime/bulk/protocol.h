@@ -29,7 +29,7 @@ typedef enum verl_bulk_reply_kind {
 
 typedef enum verl_bulk_code {
     VERL_BULK_OK,
-    VERL_BULK_LIMIT,                        // in_use and limit say how far the run's memory is used
+    VERL_BULK_LIMIT,                        // in_use and limit say how far the memory is used
     VERL_BULK_SYSTEM,                       // number is the errno of the node's call
     VERL_BULK_UNKNOWN,                      // no such slab (any more), or not sealed yet
     VERL_BULK_HOLES,                        // MAPPED before all pages were allocated

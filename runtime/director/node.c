@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "runtime/base/machine.h"
 
 verl_node_t *
 verl_node_new(const char *run_id, const char *run_directory, const char *actor_program, void *zmq, int epoll_fd,
@@ -21,7 +22,7 @@ verl_node_new(const char *run_id, const char *run_directory, const char *actor_p
     }
     *self = (verl_node_t) { .run_id = run_id, .run_directory = run_directory, .actor_program = actor_program,
                             .zmq = zmq, .epoll_fd = epoll_fd };
-    self->bulk = verl_bulk_server_new(0, error);
+    self->bulk = verl_bulk_server_new((uint64_t) verl_machine_memory_swap(), error);
     if (!self->bulk)
         verl_node_destroy(&self);
     return self;

@@ -24,5 +24,8 @@ int64_t verl_describe_bytes(const verl_plan_t *plan, int edge);
 // "inline", "arena": how such an edge's columns travel on one host.
 const char *verl_describe_route(const verl_plan_t *plan, int edge);
 
+// Bytes of one row of "f32[n]", "i32[n,*]", "u8[n,8]", "text", where a ragged one has so many positions.
+double verl_describe_row_bytes(const char *type, double positions);
+
 #define VERL_DESCRIBE_POSITIONS 128
 #endif

@@ -1,5 +1,8 @@
 // draft_limits.c: what goes together: parts, rows at a time, replicas, and what an error or a failure may do.
 #include <stdio.h>
+#include <string.h>
+#include "runtime/base/machine.h"
+#include "runtime/topology/describe.h"
 #include "runtime/topology/draft.h"
 #include "runtime/topology/kinds.h"
 
@@ -92,14 +95,16 @@ s_divisor(const verl_draft_count_t *count, int64_t from, int64_t step)
     return 0;
 }
 
-// Mini-batches that do not divide a batch would be of different sizes. Each is filled up to what was made of one row.
+// Mini-batches that do not divide a batch would be of different sizes; nor may they once each is filled up to what was
+// made of one row.
 static void
 s_check_divides(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
     int64_t rows = stage->divides;
     verl_draft_count_t count =
         stage->divides_option && rows > 0 ? verl_draft_count(draft, stage) : (verl_draft_count_t){ .rows = -1 };
-    if (count.rows < 0 || count.rows % ((rows + count.together - 1) / count.together * count.together) == 0)
+    if (count.rows < 0 ||
+        (count.rows % rows == 0 && count.rows % ((rows + count.together - 1) / count.together * count.together) == 0))
         return;
     int64_t step = count.together, most = rows < count.rows ? rows / step * step : count.rows;
     int64_t down = s_divisor(&count, most, -step), up = s_divisor(&count, most + step, step);
@@ -109,6 +114,27 @@ s_check_divides(verl_draft_t *draft, const verl_draft_stage_t *stage)
     verl_problem_add(&draft->problems, verl_draft_option_at(draft, stage, stage->divides_option),
                      "`%s` is %lld, and the %lld rows of a batch (%s) do not divide into so many at a time: %s would be "
                      "right", stage->divides_option, (long long) rows, (long long) count.rows, count.text, right);
+}
+
+// What is sure to be there at once: rows that options count, of columns whose width is fixed, and no parts.
+static void
+s_check_memory(verl_draft_t *draft, const verl_draft_stage_t *reader, const verl_draft_edge_t *edge, double memory)
+{
+    const double gib = 1 << 30;
+    const verl_draft_stage_t *maker = &draft->stages[edge->maker];
+    double row = 0;
+    for (int c = 0; c < edge->columns_count; c++)
+        for (int g = 0; g < maker->gives_count; g++)
+            if (strcmp(maker->gives[g].as, edge->columns[c]) == 0 && maker->gives[g].type)
+                row += verl_describe_row_bytes(maker->gives[g].type, 0);
+    int64_t rows = row > 0 && !maker->maps && maker->parts_of < 0 ? verl_draft_count(draft, maker).rows : -1;
+    if ((double) rows * row <= memory)
+        return;
+    verl_at_t at = verl_draft_option_at(draft, maker, "rows");
+    verl_problem_add(&draft->problems, verl_draft_at(maker->node, "bytes", at),
+                     "a batch of `%s` for `%s` is %lld rows of %.4g GiB, and this machine has %.4g GiB of memory: fewer "
+                     "rows, or shorter ones, would be right", maker->name, reader->name, (long long) rows, row / gib,
+                     memory / gib);
 }
 
 // An update that fails in a later mini-batch has learned from the earlier ones.
@@ -209,6 +235,10 @@ verl_draft_limits(verl_draft_t *draft)
         s_parts(draft, draft->order[i]);
     for (int i = 0; i < draft->order_count; i++)
         s_check_divides(draft, &draft->stages[draft->order[i]]);
+    double memory = (double) verl_machine_memory_swap();
+    for (int i = 0; i < draft->stages_count; i++)
+        for (int e = 0; e < draft->stages[i].in_count; e++)
+            s_check_memory(draft, &draft->stages[i], &draft->stages[i].in[e], memory);
     for (int i = 0; i < draft->stages_count; i++)
         s_check_skips(draft, &draft->stages[i]);
     for (int i = 0; i < draft->actors_count; i++) {

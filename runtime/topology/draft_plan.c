@@ -2,7 +2,7 @@
 //
 // Invariant: one file gives one plan: stages in the order of draft_order.c, and edges numbered by their readers.
 #include <string.h>
-#include <unistd.h>
+#include "runtime/base/machine.h"
 #include "runtime/topology/draft.h"
 #include "runtime/topology/plan_box.h"
 
@@ -143,8 +143,8 @@ s_in_flight(const verl_draft_t *draft, const verl_plan_t *plan)
 static int64_t
 s_half_of_memory(void)
 {
-    long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (int64_t) pages / 2 * size : INT64_C(1) << 30;
+    int64_t memory = verl_machine_memory();
+    return memory < INT64_MAX ? memory / 2 : INT64_C(1) << 30;
 }
 
 static void

@@ -33,9 +33,8 @@ s_rows(const verl_plan_t *plan, int index)
     }
 }
 
-// Bytes of one row: "f32[n]", "i32[n,*]", "u8[n,8]", "text".
-static double
-s_row_bytes(const char *type)
+double
+verl_describe_row_bytes(const char *type, double positions)
 {
     size_t name = strcspn(type, "[");
     int dtype = verl_dtype_find(type, name);
@@ -43,21 +42,21 @@ s_row_bytes(const char *type)
         return 0;
     double bytes = (double) verl_dtype_bytes((verl_dtype_t) dtype);
     if (dtype == VERL_TEXT)
-        return bytes * VERL_DESCRIBE_POSITIONS;
+        return bytes * positions;
     for (const char *comma = strchr(type, ','); comma; comma = strchr(comma + 1, ',')) {
-        double width = comma[1] == '*' ? VERL_DESCRIBE_POSITIONS : strtod(comma + 1, NULL);
-        bytes *= width > 0 ? width : 1;
+        double width = strtod(comma + 1, NULL);
+        bytes *= comma[1] == '*' ? positions : width > 0 ? width : 1;
     }
     return bytes;
 }
 
-static const char *
-s_type(const verl_plan_stage_t *maker, const char *column)
+static double
+s_row_bytes(const verl_plan_stage_t *maker, const char *column)
 {
     for (int i = 0; i < maker->gives_count; i++)
         if (strcmp(maker->gives_as[i], column) == 0)
-            return maker->gives_type[i];
-    return "";
+            return verl_describe_row_bytes(maker->gives_type[i], VERL_DESCRIBE_POSITIONS);
+    return 0;
 }
 
 int64_t
@@ -66,7 +65,7 @@ verl_describe_bytes(const verl_plan_t *plan, int edge)
     const verl_plan_edge_t *self = &plan->edges[edge];
     double row = self->map ? sizeof(int32_t) : 0;
     for (int i = 0; i < self->columns_count; i++)
-        row += s_row_bytes(s_type(&plan->stages[self->maker], self->columns[i]));
+        row += s_row_bytes(&plan->stages[self->maker], self->columns[i]);
     if (row == 0)
         return 0;
     int64_t rows = s_rows(plan, self->maker);
@@ -82,7 +81,7 @@ verl_describe_route(const verl_plan_t *plan, int edge)
     int64_t rows = s_rows(plan, self->maker);
     for (int i = 0; i < self->columns_count; i++)
         if (rows < 0 ||
-            (double) rows * s_row_bytes(s_type(&plan->stages[self->maker], self->columns[i])) > VERL_BATCH_INLINE)
+            (double) rows * s_row_bytes(&plan->stages[self->maker], self->columns[i]) > VERL_BATCH_INLINE)
             return "arena";
     return "inline";
 }

@@ -127,8 +127,8 @@ Test(arena, a_limit_is_explained_and_empty_slabs_make_room)
     verl_block_t a = s_take(arena, 4 * MIB), b = s_take(arena, 8 * MIB), c;
     verl_error_t error = {0};
     cr_assert_eq(verl_arena_take(arena, 12 * MIB, &c, &error), -1);
-    cr_assert_str_eq(error.text, "no shared memory for a slab of 16 MiB: 12 MiB of the 20 MiB that the run may use are "
-                     "in use; raise [run] max_bytes or lower max_in_flight");
+    cr_assert_str_eq(error.text, "16 MiB more are needed, and the run has 12 MiB of the 20 MiB of this machine in use: "
+                     "a lower [run] max_in_flight, or smaller batches, would be right");
     c = s_take(arena, 7 * MIB);             // a slab of 16 MiB is refused, one of 8 is not
     verl_arena_give(arena, &a);
     verl_arena_give(arena, &b);
@@ -137,6 +137,10 @@ Test(arena, a_limit_is_explained_and_empty_slabs_make_room)
     cr_assert_eq(verl_arena_take(other, 4 * MIB, &a, &error), -1);
     cr_assert(strstr(error.text, "18 MiB of the 20 MiB"), "%s", error.text);
     cr_assert_eq(verl_arena_take(arena, SIZE_MAX, &a, NULL), -1);
+    error.text[0] = 0;
+    cr_assert_eq(verl_arena_take(arena, (size_t) 400 << 30, &a, &error), -1);
+    cr_assert_str_eq(error.text, "409600 MiB are needed in one piece, and this machine has 20 MiB in all: fewer rows, or "
+                     "shorter ones, would be right");
     verl_arena_destroy(&arena);
     verl_arena_destroy(&other);
 }

@@ -34,8 +34,8 @@ typedef struct {
 } work_options_t;
 static const verl_option_t s_work_options[] = {
     VERL_REAL(work_options_t, busy_ms, 0, 0, 1e9, "ms", "time that a batch takes"),
-    VERL_INT(work_options_t, rows, 1, 1, 1000000, "rows", "rows of a batch"),
-    VERL_INT(work_options_t, bytes, 8, 1, 1000000, "bytes", "payload of a row"), VERL_OPTIONS_END
+    VERL_INT(work_options_t, rows, 1, 1, 16777216, "rows", "rows of a batch"),
+    VERL_INT(work_options_t, bytes, 8, 1, 4294967296, "bytes", "payload of a row"), VERL_OPTIONS_END
 };
 
 static int

@@ -610,6 +610,13 @@ Test(limits, a_mini_batch_that_does_not_divide_a_batch)
     s_one_mistake(RUN GRPO "mini_batch = 100\n", "t.toml:23:14:", "at a time: 32 would be right");
 }
 
+Test(limits, a_batch_that_no_memory_holds)
+{
+    s_one_mistake(RUN SOURCE "bytes = 4294967296\nrows = 16777216\n"
+                             "[stage.r]\nkind = 'recorder'\ncolumns = ['payload']\ndepends_on = ['src']\n",
+                  "t.toml:5:9:", "a batch of `src` for `r` is 16777216 rows of 4 GiB, and this machine has|fewer rows");
+}
+
 Test(limits, skipping_what_may_have_learned)
 {
     s_one_mistake(RUN GRPO "on_error = 'skip'\n", "t.toml:23:12:",
