@@ -152,7 +152,7 @@ s_check_timeout(director_t *self, party_t *party, const verl_plan_actor_t *actor
     bool silent = party->pinged_at > party->answered_at && (double) (now - party->pinged_at) / 1e9 > limit;
     double since = (double) ((silent ? now : party->told_at) - party->running_since) / 1e9;
     if (since > limit)
-        s_give_up(self, party, "%s for more than %.0f s (timeout)%s", work, limit, waiters);
+        s_give_up(self, party, "%s for more than %.15g s (timeout)%s", work, limit, waiters);
 }
 
 // One that holds an interpreter's lock cannot answer while it computes: inside a handler only the timeout judges it.
@@ -184,8 +184,8 @@ s_check_party(director_t *self, party_t *party, int64_t now)
     verl_party_label(party, label, sizeof label);
     double patience = s_patience(party, actor);
     if (patience > 0 && party->pinged_at > party->answered_at && (double) (now - party->pinged_at) / 1e9 > patience)
-        s_give_up(self, party, "actor `%s` does not answer: its mailbox has been silent for %.0f s (liveness)%s", label,
-                  patience, waiters);
+        s_give_up(self, party, "actor `%s` does not answer: its mailbox has been silent for %.15g s (liveness)%s",
+                  label, patience, waiters);
     else
         s_check_timeout(self, party, actor, now, label, waiters);
 }

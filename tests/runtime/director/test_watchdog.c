@@ -16,11 +16,11 @@ Test(watchdog, a_handler_that_ends_in_time_is_not_given_up_for_what_was_known_of
 Test(watchdog, a_handler_that_hangs_is_given_up_within_its_timeout_and_a_quarter, .timeout = 100)
 {
     run_t run;
-    run_start(&run, CHAIN("steps = 16\n", "", "hang_at = 3\ntimeout = 1\n", ""), "");
+    run_start(&run, CHAIN("steps = 16\n", "", "hang_at = 3\ntimeout = 0.75\n", ""), "");
     run_wait(&run, 20);
     cr_assert_eq(run.code, 1, "exit %d: %s", run.code, run.said);
     cr_expect(run_said(&run, "stage `mid` of `mid#"), "%s", run.said);
-    cr_expect(run_said(&run, "batch 3 for more than 1 s (timeout)"), "%s", run.said);
+    cr_expect(run_said(&run, "batch 3 for more than 0.75 s (timeout)"), "%s", run.said);
     run_done(&run);
 }
 
