@@ -167,6 +167,12 @@ verl_display_set_style(verl_display_t *self, bool colour, bool unicode)
     self->unicode = unicode;
 }
 
+void
+verl_display_set_overridden(verl_display_t *self, bool overridden)
+{
+    self->overridden = overridden;
+}
+
 // --- a line a step ------------------------------------------------------------------------------------------------
 
 // "  name 0.123", where there is such a figure.

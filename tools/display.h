@@ -27,6 +27,9 @@ void            verl_display_destroy(verl_display_t **display_p);
 void verl_display_set_size(verl_display_t *display, int columns, int lines);
 void verl_display_set_style(verl_display_t *display, bool colour, bool unicode);
 
+// Options were set beside the file of the topology: it alone would not lead to this run.
+void verl_display_set_overridden(verl_display_t *display, bool overridden);
+
 // Says where the run is, and how long anything may stand still in it. To be called once, first.
 void verl_display_start(verl_display_t *display, const char *run_directory);
 

@@ -210,25 +210,53 @@ s_begins_with(const verl_plan_t *plan, int actor, int writer)
     return false;
 }
 
+// " WORD", as a shell wants it.
+static void
+s_print_word(FILE *out, const char *word)
+{
+    verl_buffer_t line = { 0 };
+    verl_display_text_add(&line, " ");
+    verl_text_shell(&line, word);
+    fwrite(line.data, 1, line.size, out);
+    verl_buffer_done(&line);
+}
+
+static void
+s_print_set(FILE *out, const char *table, const char *key, const char *value)
+{
+    char *word = NULL;
+    size_t size;
+    FILE *text = open_memstream(&word, &size);
+    if (!text)
+        return;
+    fprintf(text, "%s.%s=", table, key);
+    verl_value_print_string(text, value);
+    fclose(text);
+    fputs(" --set", out);
+    s_print_word(out, word);
+    free(word);
+}
+
+// With the options of this run, whoever gave them: its own topology has what its file does not say.
 static void
 s_print_go_on(const verl_display_t *self, int writer, const char *model, const char *run_directory)
 {
     const verl_plan_t *plan = self->plan;
-    char table[600];
+    char table[600], own[4300];
     fputs("go on       verl-run", self->out);
     for (int i = 0; i < plan->actors_count; i++) {
         if (i != writer && !s_begins_with(plan, i, writer))
             continue;
         s_table_of(plan, i, table, sizeof table);
-        fprintf(self->out, " --set '%s.model=\"%s\"'", table, model);
+        s_print_set(self->out, table, "model", model);
         const verl_value_t *init = verl_value_get(&plan->actors[i].options, "init");
         if (init && init->type == VERL_VALUE_STRING && strcmp(init->string, "random") == 0)
-            fprintf(self->out, " --set '%s.init=\"load\"'", table);
+            s_print_set(self->out, table, "init", "load");
     }
-    if (access(plan->file, F_OK) == 0)
-        fprintf(self->out, " %s\n", verl_display_near(plan->file));
-    else                                    // it came from a pipe
-        fprintf(self->out, " %s/topology.toml\n", verl_display_near(run_directory));
+    snprintf(own, sizeof own, "%s/topology.toml", run_directory);
+    bool whole = !self->overridden && access(plan->file, F_OK) == 0;    // and not from a pipe
+    s_print_word(self->out, verl_display_near(whole ? plan->file : own));
+    fputs("\n", self->out);
 }
 
 static void
@@ -244,7 +272,9 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
     if (checkpoint)
         fprintf(self->out, "checkpoint  %s\n", verl_display_near(checkpoint));
     if (failed || result->interrupted) {
-        fprintf(self->out, "go on       verl-run --resume %s\n", verl_display_near(run_directory));
+        fputs("go on       verl-run --resume", self->out);
+        s_print_word(self->out, verl_display_near(run_directory));
+        fputs("\n", self->out);
         return;
     }
     int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;

@@ -20,7 +20,7 @@ struct verl_display {
     const verl_plan_t *plan;
     FILE              *out;
     int                mode;                // never VERL_DISPLAY_AUTO
-    bool               colour, unicode;
+    bool               colour, unicode, overridden;
     int                columns, lines;      // set by hand; 0: the terminal's
     verl_story_t       story;
     verl_block_t       block;

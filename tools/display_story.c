@@ -61,8 +61,8 @@ verl_story_is_held_out(const char *metric)
 const char *
 verl_story_short(const char *metric, char *text, size_t size)
 {
-    const char *from = strncmp(metric, "val-core/", 9) == 0 ? metric + 9 : metric;
-    const char *slash = strchr(from, '/');
+    const char *from = strncmp(metric, "val-core/", 9) == 0 ? metric + 9 : metric, *at = strrchr(from, '@');
+    const char *slash = at ? memrchr(from, '/', (size_t) (at - from)) : strchr(from, '/');
     snprintf(text, size, "%.*s", (int) (slash ? slash - from : (long) strlen(from)), from);
     return text;
 }

@@ -51,7 +51,7 @@ void verl_story_sample(verl_story_t *story, const char *stage, int64_t batch, co
 const json_t *verl_story_reward(const json_t *metrics);
 
 bool verl_story_is_held_out(const char *metric);
-// "addition" of "val-core/addition/mean@1": the part that tells one held-out figure from another.
+// "openai/gsm8k" of "val-core/openai/gsm8k/mean@1": the part that tells one held-out figure from another.
 const char *verl_story_short(const char *metric, char *text, size_t size);
 
 // Up to `most` prompts that the first and the last batch share, those that got better first: pairs[i][0] before,

@@ -1,5 +1,7 @@
 // display_text.c: see display_text.h.
 #include "tools/display_text.h"
+#include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -128,6 +130,21 @@ verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int 
         }
     }
     return width;
+}
+
+void
+verl_text_shell(verl_buffer_t *buffer, const char *word)
+{
+    verl_buffer_t quoted = { 0 };
+    bool plain = *word != 0;
+    for (const char *c = word; *c; c++)
+        plain = plain && (*c < 0 || isalnum((unsigned char) *c) || strchr("/._-+=:,@%", *c));
+    verl_display_text_add(&quoted, plain ? "" : "'");
+    for (const char *c = word; *c; c++)
+        verl_buffer_append(&quoted, *c == '\'' ? "'\\''" : c, *c == '\'' ? 4 : 1);
+    verl_display_text_add(&quoted, plain ? "" : "'");
+    verl_text_shown_bytes(buffer, quoted.data ? quoted.data : "", quoted.size, INT_MAX, true);
+    verl_buffer_done(&quoted);
 }
 
 void

@@ -22,6 +22,9 @@ int verl_text_shown(verl_buffer_t *buffer, const char *text, int columns, bool u
 // The same of so many bytes, which may hold zeroes.
 int verl_text_shown_bytes(verl_buffer_t *buffer, const char *text, size_t size, int columns, bool unicode);
 
+// A word of a command line: in quotes where the shell would take it for something else.
+void verl_text_shell(verl_buffer_t *buffer, const char *word);
+
 // A text of one or more lines on `out`, each with `before` in front of it; empty ones are left out. Nothing in them moves
 // the cursor, and one longer than 10000 columns is shortened.
 void verl_text_lines(FILE *out, const char *before, const char *text);

@@ -264,8 +264,10 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
                                  .resume = arguments->resume,
                                  .signal_fd = s_signal_fd(), .watched = mode == VERL_DISPLAY_AUTO && isatty(1) };
     verl_display_start(display, rundir.path);
-    if (display)
+    if (display) {
+        verl_display_set_overridden(display, arguments->sets_count > 0);
         config.observer = verl_display_observer(display);
+    }
     int failed = display ? s_direct(&config, &result, &error) : verl_error_set(&error, "out of memory");
     bool gone = verl_rundir_check(&rundir, &error) != 0;
     result.interrupted &= !gone;

@@ -107,6 +107,7 @@ Test(closing, to_go_on_is_proposed_with_the_model_that_was_learned_wherever_it_i
     snprintf(sets, sizeof sets, "go on       verl-run --set 'actor.roll.model=\"%.*s\"' --set 'actor.policy.model="
              "\"%.*s\"' ", size, model, size, model);
     cr_expect(run_said(&run, sets), "%s", run.said);
+    cr_expect(run_said(&run, "\"' topology.toml\n"), "%s", run.said);
     run_done(&run);
 }
 
@@ -118,5 +119,6 @@ Test(closing, to_go_on_from_random_weights_is_proposed_with_those_that_were_lear
     cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
     cr_expect(run_said(&run, "/policy/model\"' --set 'actor.policy.init=\"load\"' "), "%s", run.said);
     cr_expect(run_said(&run, "/policy/model\"' --set 'actor.roll.init=\"load\"' "), "%s", run.said);
+    cr_expect(run_said(&run, "\"' run/topology.toml\n"), "what was set beside its file belongs to the run: %s", run.said);
     run_done(&run);
 }

@@ -213,6 +213,19 @@ Test(display, samples_cannot_reach_the_terminal)
     s_end(run);
 }
 
+Test(display, a_held_out_figure_has_the_whole_name_of_its_source)
+{
+    run_t *run = s_begin(VERL_DISPLAY_PLAIN, 100, 24);
+    json_t *metrics = json_pack("{s:i, s:f, s:f, s:f}", "step", 0, "val-core/openai/gsm8k/mean@1", 0.25,
+                                "val-core/openai/math/best@4/mean", 0.5, "val/critic/score/mean", 0.75);
+    run->observer.step(run->observer.context, metrics);
+    json_decref(metrics);
+    EXPECT_HAS(s_text(run), "openai/gsm8k 0.250");
+    EXPECT_HAS(s_text(run), "openai/math 0.500");
+    EXPECT_HAS(s_text(run), "val 0.750");
+    s_end(run);
+}
+
 // The name of a data set, and what an actor said last.
 Test(display, names_and_errors_cannot_reach_the_terminal)
 {

@@ -60,6 +60,21 @@ Test(display_text, shortens_by_columns)
     EXPECT("abc", 1, true, "…");
 }
 
+Test(display_text, words_are_quoted_where_a_shell_would_change_them)
+{
+    static const char *const cases[][2] = { { "runs/a-1_b.toml", "runs/a-1_b.toml" }, { "", "''" },
+                                            { "my run", "'my run'" },               { "it's", "'it'\\''s'" },
+                                            { "$HOME", "'$HOME'" },                 { "größe", "größe" },
+                                            { "a\x1b", "'a\\x1b'" } };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_buffer_t buffer = { 0 };
+        verl_text_shell(&buffer, cases[i][0]);
+        verl_buffer_append(&buffer, "", 1);
+        cr_expect_str_eq(buffer.data, cases[i][1]);
+        verl_buffer_done(&buffer);
+    }
+}
+
 Test(display_text, width_counts_wide_and_combining_characters)
 {
     cr_expect_eq(verl_text_width("abc"), 3);
