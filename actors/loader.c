@@ -47,7 +47,7 @@ s_prepare(verl_stage_t *stage)
     char error[1024];
     double begin = verl_clock();
     self->data = verl_jsonl_open(self->files.items, (size_t) self->files.count, error, sizeof error);
-    if (!self->data)
+    if (!self->data || verl_loader_check_fields(self, verl_jsonl_schema(self->data), error, sizeof error) != 0)
         return verl_fail(stage, "%s", error);
     if (self->tokenizer && *self->tokenizer &&
         (verl_prompter_init(&self->prompter, self->tokenizer, error, sizeof error) != 0 ||

@@ -57,6 +57,9 @@ typedef struct verl_jsonl verl_jsonl_t;
 // "text", "i64", "f32", "i32 list", "f32 list", "messages" or "json".
 const char *verl_field_type_name(verl_field_type_t type);
 
+// The same for sentences: "text", "an integer", "a list of numbers".
+const char *verl_field_type_words(verl_field_type_t type);
+
 // Which field has this name; -1 where none has.
 int64_t verl_schema_find(const verl_schema_t *schema, const char *name);
 

@@ -15,10 +15,27 @@ static const char *const s_type_names[] = {
     [VERL_FIELD_JSON] = "json",
 };
 
+// How each type is written, for error sentences.
+static const char *const s_type_words[] = {
+    [VERL_FIELD_TEXT] = "text",
+    [VERL_FIELD_I64] = "an integer",
+    [VERL_FIELD_F32] = "a number",
+    [VERL_FIELD_I32_LIST] = "a list of integers",
+    [VERL_FIELD_F32_LIST] = "a list of numbers",
+    [VERL_FIELD_MESSAGES] = "a list of {\"role\", \"content\"} messages",
+    [VERL_FIELD_JSON] = "an object",
+};
+
 const char *
 verl_field_type_name(verl_field_type_t type)
 {
     return s_type_names[type];
+}
+
+const char *
+verl_field_type_words(verl_field_type_t type)
+{
+    return s_type_words[type];
 }
 
 int64_t

@@ -15,17 +15,6 @@ typedef struct memory {
     size_t count;
 } memory_t;
 
-// How each type is written, for error sentences.
-static const char *const s_type_words[] = {
-    [VERL_FIELD_TEXT] = "text",
-    [VERL_FIELD_I64] = "an integer",
-    [VERL_FIELD_F32] = "a number",
-    [VERL_FIELD_I32_LIST] = "a list of integers",
-    [VERL_FIELD_F32_LIST] = "a list of numbers",
-    [VERL_FIELD_MESSAGES] = "a list of {\"role\", \"content\"} messages",
-    [VERL_FIELD_JSON] = "an object",
-};
-
 static int
 s_fail_value(const verl_line_t *line, const verl_field_t *field, const json_t *value)
 {
@@ -33,7 +22,7 @@ s_fail_value(const verl_line_t *line, const verl_field_t *field, const json_t *v
                              ? " (write it with a decimal point there to have reals throughout)"
                              : "";
     return verl_line_fail(line, "field \"%s\" is %s: the first record has %s there, so every record has it%s",
-                          field->name, verl_data_word(value), s_type_words[field->type], advice);
+                          field->name, verl_data_word(value), verl_field_type_words(field->type), advice);
 }
 
 // Reads one number as f32: rounded, but an integer only where nothing of it is lost. element: of a list; -1: no list.

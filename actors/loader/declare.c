@@ -13,6 +13,25 @@ verl_loader_gives(const verl_loader_t *self, const verl_schema_t *schema, const 
            verl_schema_find(schema, text) >= 0;
 }
 
+int
+verl_loader_check_fields(const verl_loader_t *self, const verl_schema_t *schema, char *error, size_t error_size)
+{
+    static const char *const fields[][2] = { { "prompt_ids", "prompt" }, { "response_ids", "response" } };
+    for (int i = 0; i < 2; i++) {
+        if (!verl_loader_gives(self, schema, fields[i][0], fields[i][1]))
+            continue;
+        verl_field_type_t type = schema->fields[verl_schema_find(schema, fields[i][1])].type;
+        bool prompt = i == 0;
+        if (type == VERL_FIELD_TEXT || (prompt && type == VERL_FIELD_MESSAGES))
+            continue;
+        snprintf(error, error_size, "%s: field \"%s\" is %s: text%s would be right where there is a tokenizer",
+                 self->files.items[0], fields[i][1], verl_field_type_words(type),
+                 prompt ? ", or a list of {\"role\", \"content\"} messages," : "");
+        return -1;
+    }
+    return 0;
+}
+
 static const char *
 s_type_of(verl_field_type_t type)
 {
@@ -64,6 +83,8 @@ s_declare_tokenizer(verl_declaration_t *declaration, const verl_loader_t *self, 
     if (verl_schema_find(schema, "prompt") < 0 && verl_schema_find(schema, "prompt_ids") < 0)
         verl_declare_error(declaration, "tokenizer", "the records of '%s' have no field prompt that it could read",
                            self->files.items[0]);
+    if (verl_loader_check_fields(self, schema, error, sizeof error) != 0)
+        verl_declare_error(declaration, "files", "%s", error);
     if (verl_prompter_space(self->tokenizer, space, error, sizeof error) != 0) {
         verl_declare_error(declaration, "tokenizer", "%s", error);
         return;

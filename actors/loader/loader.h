@@ -36,6 +36,8 @@ typedef struct verl_load {
 int verl_loader_declare(verl_declaration_t *declaration, const void *state, const void *options);
 // Are the ids of this column made here, of that field?
 bool verl_loader_gives(const verl_loader_t *self, const verl_schema_t *schema, const char *ids, const char *text);
+// Are the fields that a tokenizer reads of a type that it can read? 0, or -1 with one sentence.
+int verl_loader_check_fields(const verl_loader_t *self, const verl_schema_t *schema, char *error, size_t error_size);
 // Which record is in which row of which batch.
 verl_sampler_t verl_loader_sampler(const verl_loader_options_t *options, int64_t records, uint64_t seed);
 

@@ -258,3 +258,27 @@ Test(loader, messages_need_a_chat_template)
     s_check("{\"prompt\": \"1+1=\"}\n", TOKENIZER, said, sizeof said);
     cr_assert_str_empty(said, "%s", said);
 }
+
+Test(loader, a_tokenizer_reads_text_and_messages_alone)
+{
+    static const struct {
+        const char *line, *said;
+    } cases[] = {
+        { "{\"prompt\": 5}\n", "field \"prompt\" is an integer: text, or a list of {\"role\", \"content\"} messages," },
+        { "{\"prompt\": 5.5}\n", "field \"prompt\" is a number: text" },
+        { "{\"prompt\": [1, 2]}\n", "field \"prompt\" is a list of integers: text" },
+        { "{\"prompt\": {\"a\": 1}}\n", "field \"prompt\" is an object: text" },
+        { "{\"prompt\": \"1\", \"response\": 7}\n", "field \"response\" is an integer: text would be right" },
+        { "{\"prompt\": \"1\", \"response\": [7]}\n", "field \"response\" is a list of integers: text would be right" },
+        { "{\"prompt\": \"1\", \"response\": [{\"role\": \"assistant\", \"content\": \"2\"}]}\n",
+          "field \"response\" is a list of {\"role\", \"content\"} messages: text would be right" },
+        { "{\"prompt\": \"1\", \"response\": 7, \"response_ids\": [7]}\n", "" },
+    };
+    char said[1024];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        s_check(cases[i].line, TOKENIZER, said, sizeof said);
+        cr_expect(*cases[i].said ? strstr(said, cases[i].said) != NULL : !*said, "%s: %s", cases[i].line, said);
+        s_check(cases[i].line, "", said, sizeof said);
+        cr_expect_str_empty(said, "%s: %s", cases[i].line, said);
+    }
+}
