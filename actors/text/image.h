@@ -7,7 +7,7 @@
 #define VERL_TEXT_IMAGE_H
 #include "actors/text/tokenizer.h"
 
-#define VERL_IMAGE_VERSION 4u
+#define VERL_IMAGE_VERSION 5u
 #define VERL_IMAGE_MAX_TOKENS (1u << 24)
 
 // Bits of a token.

@@ -88,6 +88,12 @@ int verl_source_read_pipelines(verl_token_source_t *self, const struct json_t *r
 int verl_source_read_beside(verl_token_source_t *self, const verl_source_files_t *files, char *error,
                             size_t error_size);
 
+// Is each of these keys true, false, null or not there? 0, or -1 with a sentence that says where the object stands.
+int verl_source_check_flags(const struct json_t *object, const char *const *keys, size_t count, const char *path,
+                            const char *where, char *error, size_t error_size);
+// "an object", "text": what a value is, for sentences.
+const char *verl_source_word(const struct json_t *value);
+
 // The flags that an object of JSON gives an added token (VERL_ADDED_*), and their keys.
 typedef struct {
     const char *key;

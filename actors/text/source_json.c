@@ -4,6 +4,7 @@
 // would do and we cannot is an error that names the key.
 #include "actors/text/source.h"
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 typedef struct {
@@ -81,12 +82,51 @@ s_read_merges(s_reader_t *self, const json_t *merges)
     return 0;
 }
 
+const char *
+verl_source_word(const json_t *value)
+{
+    static const char *const words[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "text", [JSON_INTEGER] = "a number",
+        [JSON_REAL] = "a number",    [JSON_TRUE] = "true",      [JSON_FALSE] = "false", [JSON_NULL] = "null",
+    };
+    return words[json_typeof(value)];
+}
+
+int
+verl_source_check_flags(const json_t *object, const char *const *keys, size_t count, const char *path,
+                        const char *where, char *error, size_t error_size)
+{
+    for (size_t i = 0; i < count; i++) {
+        const json_t *value = json_object_get(object, keys[i]);
+        if (value && !json_is_boolean(value) && !json_is_null(value))
+            return verl_text_fail(error, error_size, "%s: %s of %s is %s: true or false would be right", path, keys[i],
+                                  where, verl_source_word(value));
+    }
+    return 0;
+}
+
+static int
+s_check_model(s_reader_t *self, const json_t *model)
+{
+    static const char *const flags[] = { "ignore_merges", "byte_fallback", "fuse_unk" };
+    static const char *const texts[] = { "unk_token", "continuing_subword_prefix", "end_of_word_suffix" };
+    for (int i = 0; i < 3; i++) {
+        const json_t *text = json_object_get(model, texts[i]);
+        if (text && !json_is_string(text) && !json_is_null(text))
+            return S_FAIL(self, "%s: %s of model is %s: text or null would be right", self->path, texts[i],
+                          verl_source_word(text));
+    }
+    return verl_source_check_flags(model, flags, 3, self->path, "model", self->error, self->error_size);
+}
+
 // Options of a BPE model that change its ids in ways that no tokenizer of the byte-level kind uses.
 static int
 s_refuse_options(s_reader_t *self, const json_t *model)
 {
     const json_t *dropout = json_object_get(model, "dropout");
-    if (json_is_number(dropout) && json_number_value(dropout) != 0)
+    if (dropout && !json_is_number(dropout) && !json_is_null(dropout))
+        return S_FAIL(self, "%s: dropout of model is %s: null would be right", self->path, verl_source_word(dropout));
+    if (json_number_value(dropout) != 0)
         return S_FAIL(self, "%s: model.dropout is %g; ids would be random, so it must be null", self->path,
                       json_number_value(dropout));
     static const char *const affixes[] = { "continuing_subword_prefix", "end_of_word_suffix" };
@@ -110,7 +150,7 @@ s_read_model(s_reader_t *self, const json_t *root)
     if (!json_is_object(vocab) || !json_is_array(merges))
         return S_FAIL(self, "%s: no BPE tokenizer: it must have the object model.vocab and the array model.merges",
                       self->path);
-    if (s_refuse_options(self, model))
+    if (s_check_model(self, model) || s_refuse_options(self, model))
         return -1;
     if (json_is_true(json_object_get(model, "ignore_merges")))
         self->source->flags |= VERL_MODEL_IGNORE_MERGES;
@@ -135,16 +175,33 @@ verl_source_added_flags(const json_t *token)
 }
 
 static int
+s_check_added(s_reader_t *self, const json_t *token, size_t index)
+{
+    const char *keys[VERL_ADDED_FLAGS];
+    char where[48];
+    for (size_t i = 0; i < VERL_ADDED_FLAGS; i++)
+        keys[i] = verl_source_added_flag[i].key;
+    snprintf(where, sizeof where, "added_tokens[%zu]", index);
+    return verl_source_check_flags(token, keys, VERL_ADDED_FLAGS, self->path, where, self->error, self->error_size);
+}
+
+static int
 s_read_added(s_reader_t *self, const json_t *root)
 {
+    const json_t *list = json_object_get(root, "added_tokens");
     size_t index;
     json_t *token;
-    json_array_foreach(json_object_get(root, "added_tokens"), index, token) {
+    if (list && !json_is_array(list) && !json_is_null(list))
+        return S_FAIL(self, "%s: added_tokens is %s: an array of objects would be right", self->path,
+                      verl_source_word(list));
+    json_array_foreach(list, index, token) {
         const json_t *id = json_object_get(token, "id"), *content = json_object_get(token, "content");
         if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) >= VERL_IMAGE_MAX_TOKENS
             || !json_is_string(content))
             return S_FAIL(self, "%s: added_tokens[%zu] must have an id from 0 to %u and a content", self->path, index,
                           VERL_IMAGE_MAX_TOKENS - 1);
+        if (s_check_added(self, token, index))
+            return -1;
         verl_token_added_t added = { .id = (uint32_t) json_integer_value(id), .flags = verl_source_added_flags(token) };
         if (s_span(self, content, &added.match) || verl_source_add_added(self->source, &added))
             return S_NO_MEMORY(self);

@@ -27,6 +27,13 @@ s_type(const json_t *node)
     return type ? type : "";
 }
 
+// -1: it is none.
+static json_int_t
+s_integer(const json_t *value)
+{
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
 static bool
 s_option(const json_t *node, const char *key, bool otherwise)
 {
@@ -41,6 +48,21 @@ s_add(s_reader_t *self, int pipe, verl_step_kind_t kind, uint32_t option, const 
     return rc ? S_NO_MEMORY(self) : 0;
 }
 
+// Reads one step; part is the key that it stands behind.
+static int
+s_read_node(s_reader_t *self, const char *part, const json_t *node, s_reader_fn_t *read, int depth)
+{
+    static const char *const flags[] = { "add_prefix_space", "use_regex",  "invert",
+                                         "individual_digits", "strip_left", "strip_right" };
+    if (!json_is_object(node))
+        return S_FAIL(self, "%s: %s %s %s: an object with its type would be right", self->path, part,
+                      depth > 0 ? "has an element that is" : "is", verl_source_word(node));
+    if (verl_source_check_flags(node, flags, sizeof flags / sizeof *flags, self->path, part, self->error,
+                                self->error_size))
+        return -1;
+    return read(self, node, depth);
+}
+
 // Reads each element of an array in order.
 static int
 s_each(s_reader_t *self, const json_t *node, const char *key, s_reader_fn_t *read, int depth)
@@ -53,7 +75,7 @@ s_each(s_reader_t *self, const json_t *node, const char *key, s_reader_fn_t *rea
     if (!json_is_array(list))
         return S_FAIL(self, "%s: a Sequence must have the array \"%s\"", self->path, key);
     json_array_foreach(list, index, element)
-        if (read(self, element, depth + 1))
+        if (s_read_node(self, key, element, read, depth + 1))
             return -1;
     return 0;
 }
@@ -168,6 +190,17 @@ s_read_pre_tokenizer(s_reader_t *self, const json_t *node, int depth)
 }
 
 static int
+s_read_strip(s_reader_t *self, const json_t *node)
+{
+    const char *content = json_string_value(json_object_get(node, "content"));
+    json_int_t start = s_integer(json_object_get(node, "start")), stop = s_integer(json_object_get(node, "stop"));
+    if (!content || !content[0] || start < 0 || start > UINT16_MAX || stop < 0 || stop > UINT16_MAX)
+        return S_FAIL(self, "%s: a Strip of decoder must have the text \"content\", and \"start\" and \"stop\" from 0 "
+                      "to %d", self->path, UINT16_MAX);
+    return s_add(self, VERL_PIPE_DECODER, VERL_STEP_STRIP, (uint32_t) start | (uint32_t) stop << 16, content, "");
+}
+
+static int
 s_read_decoder(s_reader_t *self, const json_t *node, int depth)
 {
     const int pipe = VERL_PIPE_DECODER;
@@ -182,11 +215,8 @@ s_read_decoder(s_reader_t *self, const json_t *node, int depth)
         return s_add(self, pipe, VERL_STEP_BYTE_FALLBACK, 0, "", "");
     if (strcmp(type, "Fuse") == 0)
         return s_add(self, pipe, VERL_STEP_FUSE, 0, "", "");
-    const char *content = json_string_value(json_object_get(node, "content"));
-    json_int_t start = json_integer_value(json_object_get(node, "start"));
-    json_int_t stop = json_integer_value(json_object_get(node, "stop"));
-    if (strcmp(type, "Strip") == 0 && content && content[0] && start >= 0 && start < 65536 && stop >= 0 && stop < 65536)
-        return s_add(self, pipe, VERL_STEP_STRIP, (uint32_t) start | (uint32_t) stop << 16, content, "");
+    if (strcmp(type, "Strip") == 0)
+        return s_read_strip(self, node);
     return S_FAIL(self, "%s: the decoder \"%s\" is not supported; ByteLevel, Replace, ByteFallback, Fuse, Strip and "
                   "Sequence are", self->path, type);
 }
@@ -220,7 +250,7 @@ s_template_ids(s_reader_t *self, const json_t *node, const char *name, int32_t *
         if (*count >= VERL_SOURCE_MAX_SPECIAL)
             return S_FAIL(self, "%s: the post-processor adds more than %d tokens on one side", self->path,
                           VERL_SOURCE_MAX_SPECIAL);
-        json_int_t value = json_is_integer(id) ? json_integer_value(id) : -1;
+        json_int_t value = s_integer(id);
         if (value < 0 || value >= VERL_IMAGE_MAX_TOKENS)
             return S_FAIL(self, "%s: post_processor.special_tokens gives a wrong id to \"%s\"", self->path, name);
         ids[(*count)++] = (int32_t) value;
@@ -258,8 +288,8 @@ s_read_post_processor(s_reader_t *self, const json_t *node, int depth)
     if (strcmp(type, "TemplateProcessing") == 0)
         return s_read_template(self, node);
     if (strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0) {
-        json_int_t cls = json_integer_value(json_array_get(json_object_get(node, "cls"), 1));
-        json_int_t sep = json_integer_value(json_array_get(json_object_get(node, "sep"), 1));
+        json_int_t cls = s_integer(json_array_get(json_object_get(node, "cls"), 1));
+        json_int_t sep = s_integer(json_array_get(json_object_get(node, "sep"), 1));
         if (cls < 0 || sep < 0 || cls >= VERL_IMAGE_MAX_TOKENS || sep >= VERL_IMAGE_MAX_TOKENS)
             return S_FAIL(self, "%s: post_processor.cls and .sep must be pairs of a token and its id", self->path);
         int32_t ids[2] = { (int32_t) cls, (int32_t) sep };
@@ -282,7 +312,7 @@ verl_source_read_pipelines(verl_token_source_t *self, const json_t *root, const 
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const json_t *node = json_object_get(root, parts[i].key);
-        if (json_is_object(node) && parts[i].read(&reader, node, 0))
+        if (node && !json_is_null(node) && s_read_node(&reader, parts[i].key, node, parts[i].read, 0))
             return -1;
     }
     self->no_decoder = !json_is_object(json_object_get(root, "decoder"));

@@ -307,6 +307,59 @@ Test(tokenizer_load, what_is_not_supported_is_named)
     }
 }
 
+#define MODEL "{\"model\": {\"vocab\": {\"a\": 0}, \"merges\": []"
+
+// The reference refuses such a file too: what is skipped would give other ids.
+Test(tokenizer_load, a_part_of_another_type_is_named)
+{
+    static const struct { const char *more, *named;
+    } cases[] = {
+        { "}, \"pre_tokenizer\": 3}", "pre_tokenizer is a number: an object with its type would be right" },
+        { "}, \"pre_tokenizer\": \"ByteLevel\"}", "pre_tokenizer is text" },
+        { "}, \"pre_tokenizer\": [{\"type\": \"ByteLevel\"}]}", "pre_tokenizer is an array" },
+        { "}, \"pre_tokenizer\": {\"type\": \"Sequence\", \"pretokenizers\": [null]}}",
+          "pretokenizers has an element that is null" },
+        { "}, \"normalizer\": \"NFC\"}", "normalizer is text" },
+        { "}, \"decoder\": true}", "decoder is true" },
+        { "}, \"post_processor\": \"x\"}", "post_processor is text" },
+        { "}, \"added_tokens\": \"x\"}", "added_tokens is text: an array of objects would be right" },
+        { "}, \"added_tokens\": {}}", "added_tokens is an object" },
+        { "}, \"added_tokens\": [{\"id\": 0, \"content\": \"a\", \"special\": \"x\"}]}",
+          "special of added_tokens[0] is text: true or false would be right" },
+        { "}, \"added_tokens\": [{\"id\": 0, \"content\": \"a\", \"lstrip\": 1}]}",
+          "lstrip of added_tokens[0] is a number" },
+        { ", \"ignore_merges\": \"yes\"}}", "ignore_merges of model is text: true or false would be right" },
+        { ", \"unk_token\": 3}}", "unk_token of model is a number: text or null would be right" },
+        { ", \"dropout\": \"0.1\"}}", "dropout of model is text: null would be right" },
+        { "}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": \"yes\"}}",
+          "add_prefix_space of pre_tokenizer is text" },
+        { "}, \"pre_tokenizer\": {\"type\": \"ByteLevel\", \"use_regex\": 0}}",
+          "use_regex of pre_tokenizer is a number" },
+        { "}, \"decoder\": {\"type\": \"Strip\", \"content\": \" \", \"start\": \"1\", \"stop\": 0}}",
+          "\"start\" and \"stop\"" },
+        { "}, \"post_processor\": {\"type\": \"BertProcessing\", \"sep\": [\"a\", 0], \"cls\": [\"a\", \"0\"]}}",
+          "post_processor.cls and .sep must be pairs" },
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char error[1024] = "";
+        snprintf(text, sizeof text, MODEL "%s", cases[i].more);
+        const char *path = fixture_write("tokenizer.json", text, strlen(text));
+        cr_expect_eq(verl_tokenizer_check(path, error, sizeof error), -1, "%s", text);
+        cr_expect(strstr(error, cases[i].named) && strstr(error, path), "%s: %s", text, error);
+    }
+}
+
+Test(tokenizer_load, a_part_may_be_null)
+{
+    static const char text[] = MODEL ", \"ignore_merges\": null, \"unk_token\": null, \"dropout\": null},"
+                               " \"normalizer\": null, \"pre_tokenizer\": null, \"post_processor\": null,"
+                               " \"decoder\": null, \"added_tokens\": []}";
+    char error[1024] = "";
+    cr_assert_eq(verl_tokenizer_check(fixture_write("tokenizer.json", text, strlen(text)), error, sizeof error), 0,
+                 "%s", error);
+}
+
 // The token <|eot_id|> of the small tokenizer has no flag but special.
 #define EOT(flags) "{\"added_tokens_decoder\": {\"1804\": {\"content\": \"<|eot_id|>\", \"special\": true" flags "}}}"
 
