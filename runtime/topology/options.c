@@ -139,13 +139,35 @@ s_check_path(const verl_option_t *option, const verl_value_t *given, verl_pool_t
     return 0;
 }
 
+// "src, mid" as the array that was meant: ["src", "mid"]. A command's words stand between blanks, other names between
+// commas; a path may have either in it, and so may what has quotes.
+static int
+s_wrong_string(const verl_option_t *option, const char *text, verl_option_fault_t *fault)
+{
+    const char *between = option->type == VERL_OPTION_COMMAND ? " " : option->type == VERL_OPTION_STRINGS ? "," : "";
+    between = strpbrk(text, "\"'") ? "" : between;
+    char list[200] = "";
+    size_t length = 0;
+    for (const char *at = text; *at && length < sizeof list - 90;) {
+        at += strspn(at, " ");
+        size_t size = strcspn(at, between), word = size;
+        while (word > 0 && at[word - 1] == ' ')
+            word--;
+        if (word > 0)
+            length += (size_t) snprintf(list + length, sizeof list - length, "%s\"%.*s\"", length ? ", " : "",
+                                        (int) (word < 80 ? word : 80), at);
+        at += size + (at[size] != '\0');
+    }
+    return verl_error_set(&fault->error, "is a string, \"%.80s\": it must be %s, [%s]", text, s_wanted(option->type),
+                          length ? list : "\"\"");
+}
+
 static int
 s_check_list(const verl_option_t *option, const verl_value_t *given, verl_pool_t *pool, const char *folder,
              verl_value_t *ret, verl_option_fault_t *fault)
 {
     if (given->type == VERL_VALUE_STRING)
-        return verl_error_set(&fault->error, "is a string, \"%.80s\": it must be %s, [\"%.80s\"]", given->string,
-                              s_wanted(option->type), given->string);
+        return s_wrong_string(option, given->string, fault);
     if (given->type != VERL_VALUE_ARRAY)
         return s_wrong_type(option, given, fault);
     *ret = (verl_value_t){ .type = VERL_VALUE_ARRAY, .count = given->count };
