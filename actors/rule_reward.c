@@ -95,7 +95,11 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
         verl_declare_error(declaration, verl_rule_needs(s_kind(self)) & VERL_RULE_NEEDS_PATTERN ? "pattern" : "rule",
                            "%s", error);
     verl_rule_destroy(&rule);
-    if (self->overlong_buffer > self->max_length)
+    if (self->overlong_buffer > 0 && self->max_length == 0)
+        verl_declare_error(declaration, "overlong_buffer",
+                           "is %lld tokens at the end of max_length, which is not given: it too would be right",
+                           (long long) self->overlong_buffer);
+    else if (self->overlong_buffer > self->max_length)
         verl_declare_error(declaration, "overlong_buffer",
                            "is %lld tokens, more than max_length = %lld: at most that would "
                            "be right",
