@@ -71,6 +71,7 @@ typedef struct verl_draft_stage {
     int weights_from;              // stage that publishes its weights; -1: in place, or none
     bool unsure;                   // something that its columns depend on is wrong
     bool clouded;                  // it, or something upstream, is unsure: columns may be missing for that
+    int lacks;                     // a stage that depends_on should name, as was reported; -1: none
     bool lost;                     // which rows it is given is not known, and reported
     bool ordered;                  // not in a cycle, nor behind one
     bool by_row, maps;             // as its handler always does, or as it declared
@@ -128,9 +129,14 @@ verl_at_t verl_draft_key_at(const verl_node_t *node, const char *key, verl_at_t 
 bool verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at_t at);
 
 // draft_systems.c. The system that calls an option `key`, by its whole name or the last parts of it, in a buffer; NULL:
+// Reports a key of a table that is nobody's and was probably meant to be one of some others, which are absent. False: there
+// is none.
+bool verl_draft_mistyped(verl_draft_t *draft, const verl_node_t *node, const char *where, const char *const *names,
+                         int names_count);
+
 // none does.
 const char *verl_draft_system(const verl_option_t *option, const char *key, char *system, size_t size);
-// A key of another system: what it is called here, and where. NULL: of none that is known.
+// A key of ours or of another system: what it is called here, and where it belongs. NULL: of none that is known.
 const char *verl_draft_ours(verl_draft_t *draft, const char *key);
 // The same for all keys below a node, each reported at its place; path: of the node. Returns how many have an answer,
 // and adds the number of keys.

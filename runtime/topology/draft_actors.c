@@ -130,9 +130,9 @@ s_actor(verl_draft_t *draft, const char *name, const verl_node_t *node)
     }
     verl_draft_name(draft, "an actor", name, node->key_at);
     const verl_node_t *kind = verl_node_get(node, "kind");
-    if (!kind)
+    if (!kind && !verl_draft_mistyped(draft, node, where, (const char *[]){ "kind" }, 1))
         verl_problem_add(&draft->problems, node->key_at, "%s names no kind: `kind = \"…\"` would be right", where);
-    else
+    if (kind)
         actor.kind_name = verl_draft_kind(draft, kind, &actor.kind);
     static const verl_option_t kind_table[] = { { .name = "kind", .type = VERL_OPTION_STRING, .optional = true },
                                                 VERL_OPTIONS_END };

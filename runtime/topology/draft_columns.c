@@ -86,6 +86,21 @@ s_giving_stage(verl_draft_t *draft, int index, const char *column)
     return NULL;
 }
 
+// What a stage upstream gives under another name, and could be used: `score`, as `b_score`. NULL: none does.
+static const char *
+s_given_otherwise(verl_draft_t *draft, int index, const verl_draft_need_t *need)
+{
+    for (int i = 0; i < draft->stages_count; i++)
+        for (int g = 0; verl_draft_is_upstream(draft, index, i) && g < draft->stages[i].gives_count; g++) {
+            const verl_draft_give_t *give = &draft->stages[i].gives[g];
+            if (strcmp(give->name, need->column) == 0)
+                return verl_pool_print(draft->pool,
+                                       "`%s` gives it as `%s`, so `uses = { %s = \"%s\" }` in [stage.%s] would be right",
+                                       draft->stages[i].name, give->as, need->name, give->as, draft->stages[index].name);
+        }
+    return NULL;
+}
+
 static const char *
 s_nearest_column(const verl_draft_t *draft, int index, const char *column)
 {
@@ -97,26 +112,53 @@ s_nearest_column(const verl_draft_t *draft, int index, const char *column)
     return nearest.best;
 }
 
+// Is a column missing only because this stage, or one upstream of it, was told to depend on one that would bring it?
+static bool
+s_would_come(const verl_draft_t *draft, int index, const char *column)
+{
+    for (int i = 0; i < draft->stages_count; i++) {
+        int lacks = draft->stages[i].lacks;
+        if (lacks < 0 || (i != index && !verl_draft_is_upstream(draft, index, i)))
+            continue;
+        for (int m = 0; m < draft->stages_count; m++)
+            if ((m == lacks || verl_draft_is_upstream(draft, lacks, m)) && s_give(&draft->stages[m], column))
+                return true;
+    }
+    return false;
+}
+
+// The cure where a stage that is not upstream gives the column; NULL: none does.
+static const char *
+s_given_elsewhere(verl_draft_t *draft, int index, const char *column)
+{
+    verl_draft_stage_t *stage = &draft->stages[index];
+    for (int i = 0; i < draft->stages_count; i++) {
+        if (i == index || !s_give(&draft->stages[i], column))
+            continue;
+        const char *other = draft->stages[i].name;
+        if (verl_draft_is_upstream(draft, i, index))
+            return verl_pool_print(draft->pool,
+                                   "`%s` gives it, but depends on `%s`: another stage that gives it would be "
+                                   "right",
+                                   other, stage->name);
+        stage->lacks = i;
+        stage->lost = true;
+        return verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
+    }
+    return NULL;
+}
+
 static void
 s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
 {
     const verl_draft_stage_t *stage = &draft->stages[index];
-    const char *cure = NULL, *near = s_nearest_column(draft, index, need->column);
-    bool written = need->node || need->named;
-    if (written && near)
+    if (s_would_come(draft, index, need->column))
+        return;
+    const char *cure = s_given_otherwise(draft, index, need), *near = s_nearest_column(draft, index, need->column);
+    if (!cure && near && (need->node || need->named))
         cure = verl_pool_print(draft->pool, "did you mean `%s`?", near);
-    for (int i = 0; i < draft->stages_count && !cure; i++) {
-        if (i == index || !s_give(&draft->stages[i], need->column))
-            continue;
-        const char *other = draft->stages[i].name;
-        if (verl_draft_is_upstream(draft, i, index))
-            cure = verl_pool_print(draft->pool,
-                                   "`%s` gives it, but depends on `%s`: another stage that gives it would be "
-                                   "right",
-                                   other, stage->name);
-        else
-            cure = verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
-    }
+    if (!cure)
+        cure = s_given_elsewhere(draft, index, need->column);
     if (!cure)
         cure = s_giving_kind(draft, need->column, false);
     if (!cure)

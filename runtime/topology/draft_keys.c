@@ -29,9 +29,8 @@ verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at
         good = good && *c < 0x80 && (isalnum(*c) || *c == '_' || *c == '-');
     if (!good)
         verl_problem_add(&draft->problems, at,
-                         "`%.100s` cannot be the name of %s: at most 64 letters, digits, _ and - "
-                         "would be right",
-                         name, what);
+                         "`%.100s` cannot be the name of %s: at most 64 letters, digits, _ and -%s would be right", name,
+                         what, *name == '-' ? ", which no name begins with," : "");
     return good;
 }
 
@@ -65,6 +64,25 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
                          "there is no key `%s` in %s: `verl-run --help %s` lists the "
                          "keys that there are",
                          key, where, strcmp(where, "[run]") == 0 ? "run" : "KIND");
+}
+
+bool
+verl_draft_mistyped(verl_draft_t *draft, const verl_node_t *node, const char *where, const char *const *names,
+                    int names_count)
+{
+    for (int i = 0; i < node->count; i++) {
+        const char *key = node->keys[i];
+        verl_nearest_t nearest;
+        verl_nearest_init(&nearest, strcmp(key, "type") == 0 ? "kind" : key);
+        for (int n = 0; n < names_count; n++)
+            verl_nearest_offer(&nearest, names[n]);
+        if (!nearest.best || verl_draft_ours(draft, key))
+            continue;
+        verl_problem_add(&draft->problems, node->items[i]->key_at, "there is no key `%s` in %s: did you mean `%s`?", key,
+                         where, nearest.best);
+        return true;
+    }
+    return false;
 }
 
 // Was an unknown key probably meant to be this option? Then that it is missing says nothing new.

@@ -8,8 +8,19 @@
 #include "runtime/topology/nearest.h"
 #include "runtime/topology/value.h"
 
+// What stands in a mistyped section is checked with the one that was meant, so that nothing follows from the mistake.
 static void
-s_unknown_section(verl_draft_t *draft, const char *name, const verl_node_t *node, const char *near)
+s_move_section(verl_draft_t *draft, const char *name, verl_node_t *node, const char *meant)
+{
+    verl_node_t *section = verl_node_table(draft->pool);
+    node->whole = false;
+    verl_node_put(draft->pool, section, meant, node);
+    verl_node_remove(draft->root, name);
+    verl_node_merge(draft->pool, draft->root, section);
+}
+
+static void
+s_unknown_section(verl_draft_t *draft, const char *name, verl_node_t *node, const char *near)
 {
     int keys = 0;
     if (verl_draft_foreign(draft, node, name, &keys) == keys && keys > 0)
@@ -21,6 +32,8 @@ s_unknown_section(verl_draft_t *draft, const char *name, const verl_node_t *node
                          "there is no section `%s`: a topology has [run], [mesh], [actor.NAME] "
                          "and [stage.NAME]",
                          name);
+    if (near && node->type == VERL_NODE_TABLE)
+        s_move_section(draft, name, node, near);
 }
 
 static void
@@ -28,7 +41,7 @@ s_check_sections(verl_draft_t *draft)
 {
     static const char *const known[] = { "run", "mesh", "actor", "stage" };
     const verl_node_t *root = draft->root;
-    for (int i = 0; i < root->count; i++) {
+    for (int i = root->count - 1; i >= 0; i--) {
         verl_nearest_t nearest;
         verl_nearest_init(&nearest, root->keys[i]);
         bool there = false;

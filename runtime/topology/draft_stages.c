@@ -82,7 +82,9 @@ s_likely_kind(verl_draft_t *draft, const verl_node_t *node)
 static void
 s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
-    if (verl_problem_at(&draft->problems, stage->at))
+    const char *where = verl_pool_print(draft->pool, "[stage.%s]", stage->name);
+    if (verl_problem_at(&draft->problems, stage->at) ||
+        verl_draft_mistyped(draft, stage->node, where, (const char *[]){ "kind", "actor" }, 2))
         return;
     verl_nearest_t nearest;
     verl_nearest_init(&nearest, stage->name);
@@ -94,9 +96,9 @@ s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
                          nearest.best);
     else
         verl_problem_add(&draft->problems, stage->at,
-                         "[stage.%s] names neither a kind nor an actor: `kind = \"%s\"` for an "
+                         "%s names neither a kind nor an actor: `kind = \"%s\"` for an "
                          "actor of its own, or `actor = \"…\"` for one of [actor.NAME], would be right",
-                         stage->name, s_likely_kind(draft, stage->node));
+                         where, s_likely_kind(draft, stage->node));
 }
 
 static void
@@ -109,6 +111,7 @@ s_add_stage(verl_draft_t *draft, const char *name, verl_node_t *node)
                                    .actor = -1,
                                    .weights_from = -1,
                                    .batches = -1,
+                                   .lacks = -1,
                                    .options = verl_value_table(),
                                    .rows_of = -1,
                                    .parts_of = -1 };
@@ -283,23 +286,69 @@ s_check_keys(verl_draft_t *draft, verl_draft_stage_t *stage)
     s_fill_keys(draft, stage, &values);
 }
 
+// The stages that run in an actor: "`generate` or `update`". NULL: none, or there is no such actor.
+static const char *
+s_stages_of_actor(verl_draft_t *draft, const verl_draft_stage_t *besides, const char *name)
+{
+    const char *list = NULL;
+    int actor = verl_draft_find_actor(draft, name);
+    for (int i = 0; actor >= 0 && i < draft->stages_count; i++)
+        if (draft->stages[i].actor == actor && &draft->stages[i] != besides)
+            list = verl_pool_print(draft->pool, "%s%s`%s`", list ? list : "", list ? " or " : "", draft->stages[i].name);
+    return list;
+}
+
+// The first stage whose kind always gives a column; NULL: none.
+static const char *
+s_stage_of_column(verl_draft_t *draft, const verl_draft_stage_t *besides, const char *column)
+{
+    for (int i = 0; i < draft->stages_count; i++) {
+        const verl_stage_kind_t *handler = draft->stages[i].handler;
+        for (int g = 0; handler && &draft->stages[i] != besides && g < VERL_MAX_COLUMNS && handler->gives[g]; g++) {
+            size_t length = strcspn(handler->gives[g], ":");
+            if (strlen(column) == length && strncmp(handler->gives[g], column, length) == 0)
+                return draft->stages[i].name;
+        }
+    }
+    return NULL;
+}
+
+static void
+s_no_stage(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_node_t *item)
+{
+    const char *name = item->string, *of_actor = s_stages_of_actor(draft, stage, name);
+    const char *near = verl_draft_nearest_stage(draft, name), *giver = s_stage_of_column(draft, stage, name);
+    if (strncmp(name, "stage.", 6) == 0 && verl_draft_find_stage(draft, name + 6) >= 0)
+        near = name + 6;
+    if (!*name)
+        verl_problem_add(&draft->problems, item->at,
+                         "`depends_on` has an empty string in it: the name of a stage would be right");
+    else if (of_actor)
+        verl_problem_add(&draft->problems, item->at,
+                         "`%s` is an actor, and `%s` can depend only on stages: %s, which run in it, would be right", name,
+                         stage->name, of_actor);
+    else if (near)
+        verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", name, near);
+    else if (giver)
+        verl_problem_add(&draft->problems, item->at,
+                         "`%s` is a column, and `%s` can depend only on stages: `%s`, which gives it, would be right", name,
+                         stage->name, giver);
+    else
+        verl_problem_add(&draft->problems, item->at,
+                         "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "
+                         "right",
+                         name, stage->name, name);
+}
+
 static void
 s_depend(verl_draft_t *draft, verl_draft_stage_t *stage, const verl_node_t *item)
 {
     if (item->type != VERL_NODE_STRING)
         return; // reported with the keys
     int other = verl_draft_find_stage(draft, item->string);
-    const char *near = other < 0 ? verl_draft_nearest_stage(draft, item->string) : NULL;
     if (other < 0) {
         stage->unsure = true;
-        if (near)
-            verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", item->string,
-                             near);
-        else
-            verl_problem_add(&draft->problems, item->at,
-                             "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "
-                             "right",
-                             item->string, stage->name, item->string);
+        s_no_stage(draft, stage, item);
         return;
     }
     for (int i = 0; i < stage->deps_count; i++)

@@ -1,5 +1,5 @@
-// draft_systems.c: keys of other systems, which the options of every table name in `also`: which of ours one is, and
-// where it belongs.
+// draft_systems.c: where a key belongs that stands elsewhere: ours, or one of another system, which the options of every
+// table name in `also`.
 #include <stdio.h>
 #include <string.h>
 #include "runtime/topology/draft.h"
@@ -38,6 +38,7 @@ verl_draft_system(const verl_option_t *option, const char *key, char *system, si
 typedef struct search {
     verl_draft_t *draft;
     const char *key;
+    bool systems; // looks for keys of other systems; else for ours
     const char *answer;
 } search_t;
 
@@ -46,7 +47,10 @@ s_look(search_t *self, const verl_option_t *table, const char *where)
 {
     char system[32];
     for (const verl_option_t *option = table; option && option->name && !self->answer; option++)
-        if (verl_draft_system(option, self->key, system, sizeof system))
+        if (!self->systems && strcmp(option->name, self->key) == 0)
+            self->answer = verl_pool_print(self->draft->pool, "`%s` is a key of %s: there it would be right", self->key,
+                                           where);
+        else if (self->systems && verl_draft_system(option, self->key, system, sizeof system))
             self->answer =
                 verl_pool_print(self->draft->pool, "`%s` is the name that %s has for it: here it is `%s` in %s",
                                 self->key, system, option->name, where);
@@ -69,17 +73,31 @@ s_look_in_kind(search_t *self, const verl_kind_t *kind)
     }
 }
 
+static const char *
+s_answer(search_t *self)
+{
+    const verl_kind_t *kind;
+    s_look(self, verl_run_table, "[run]");
+    s_look(self, verl_stage_table, "[stage.NAME]");
+    s_look(self, verl_actor_table, "[actor.NAME]");
+    for (int k = 0; !self->answer && (kind = verl_kind_at(k)); k++)
+        s_look_in_kind(self, kind);
+    return self->answer;
+}
+
+// The last part of many names, and of none in particular.
+static bool
+s_says_little(const char *key)
+{
+    return strcmp(key, "name") == 0 || strcmp(key, "path") == 0;
+}
+
 const char *
 verl_draft_ours(verl_draft_t *draft, const char *key)
 {
-    search_t self = { .draft = draft, .key = key };
-    const verl_kind_t *kind;
-    s_look(&self, verl_run_table, "[run]");
-    s_look(&self, verl_stage_table, "[stage.NAME]");
-    s_look(&self, verl_actor_table, "[actor.NAME]");
-    for (int k = 0; !self.answer && (kind = verl_kind_at(k)); k++)
-        s_look_in_kind(&self, kind);
-    return self.answer;
+    search_t ours = { .draft = draft, .key = key }, theirs = { .draft = draft, .key = key, .systems = true };
+    const char *answer = s_answer(&ours);
+    return answer || s_says_little(key) ? answer : s_answer(&theirs);
 }
 
 int

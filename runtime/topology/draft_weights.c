@@ -165,6 +165,8 @@ s_bind(verl_draft_t *draft, verl_draft_stage_t *stage)
         return;
     verl_at_t at = weights ? weights->at : stale->at;
     const char *key = weights ? "weights" : "staleness";
+    if (verl_problem_at(&draft->problems, at))
+        return;
     if (s_writes(stage) || !stage->handler->reads_weights) {
         verl_problem_add(&draft->problems, at,
                          "`%s` %s: `%s` is for stages that only work with weights, so leaving it out "
