@@ -73,18 +73,15 @@ s_error(const char *name, const char *text)
 }
 
 int
-verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topology_errors_t *errors, const char *why,
-                   FILE *out)
+verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topology_errors_t *errors, FILE *out)
 {
     const char *name = verl_checked_name(path);
-    if (plan && !why)
+    if (plan && errors->count == 0)
         return s_print(json_pack("{s:b, s:o, s:i, s:i}", "ok", 1, "topology", verl_json_text(name), "stages",
                                  plan->stages_count, "actors", plan->actors_count), out);
     json_t *list = json_array();
     for (int i = 0; i < errors->count; i++)
         json_array_append_new(list, s_error(name, errors->items[i]));
-    if (why)
-        json_array_append_new(list, json_pack("{s:o}", "text", verl_json_text(why)));
     return s_print(json_pack("{s:b, s:o, s:o}", "ok", 0, "topology", verl_json_text(name), "errors", list), out);
 }
 

@@ -12,11 +12,10 @@ const char *verl_checked_name(const char *path);
 verl_plan_t *verl_checked_load(const char *path, const char *const *sets, int sets_count,
                                verl_topology_errors_t *ret_errors);
 
-// One line of JSON: {"ok": true, "topology", "stages", "actors"}, or, where `errors` or `why` (of its script; NULL:
-// nothing) say that it is wrong, {"ok": false, "topology", "errors": [{"file", "line", "column", "text"}…]}; an error
-// without a place has its text alone. Returns -1 where `out` has an error.
-int verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topology_errors_t *errors, const char *why,
-                       FILE *out);
+// One line of JSON: {"ok": true, "topology", "stages", "actors"}, or, where `errors` say that it is wrong, {"ok": false,
+// "topology", "errors": [{"file", "line", "column", "text"}…]}; an error without a place has its text alone. Returns -1
+// where `out` has an error.
+int verl_checked_print(const char *path, const verl_plan_t *plan, const verl_topology_errors_t *errors, FILE *out);
 
 // --plan: what verl_plan_json says, in a line. Returns -1 where `out` has an error.
 int verl_checked_plan(const verl_plan_t *plan, FILE *out);

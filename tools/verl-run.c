@@ -281,31 +281,33 @@ s_run(const arguments_t *arguments, verl_plan_t *plan)
     return s_is_heard() ? s_printed(EXIT_DONE) : EXIT_DONE;
 }
 
-// Says what is wrong with a topology; of its script in `error`, too.
+// Says what is wrong with a topology, or with its script.
 static bool
-s_is_right(const verl_plan_t *plan, const verl_topology_errors_t *errors, verl_error_t *error)
+s_is_right(const verl_plan_t *plan, verl_topology_errors_t *errors)
 {
     verl_error_t why = { "" };
+    if (plan && plan->script && verl_script_check(plan->script, &why)) {
+        errors->items = calloc(1, sizeof *errors->items);
+        if (errors->items && asprintf(&errors->items[0], "%s: `script`: %s",
+                                      plan->script_at ? plan->script_at : plan->file, why.text) > 0)
+            errors->count = 1;
+    }
     for (int i = 0; i < errors->count; i++)
         verl_text_lines(stderr, "", errors->items[i]);
-    if (!plan || !plan->script || verl_script_check(plan->script, &why) == 0)
-        return plan != NULL;
-    verl_error_set(error, "[run] script: %s", why.text);
-    verl_text_lines(stderr, "verl-run: ", error->text);
-    return false;
+    return plan && !why.text[0];
 }
 
-// What was found of a topology. why: what is wrong with it, NULL: nothing; "": `errors` say it.
+// What was found of a topology.
 static int
-s_check(const arguments_t *arguments, const verl_plan_t *plan, const verl_topology_errors_t *errors, const char *why)
+s_check(const arguments_t *arguments, const verl_plan_t *plan, const verl_topology_errors_t *errors, bool right)
 {
     int failed = 0;
     if (arguments->json)
-        failed = verl_checked_print(arguments->topology, plan, errors, why && *why ? why : NULL, stdout);
-    else if (!why && !arguments->quiet)
+        failed = verl_checked_print(arguments->topology, plan, errors, stdout);
+    else if (right && !arguments->quiet)
         failed = printf("%s: %d stages in %d actors, no mistakes\n", verl_checked_name(arguments->topology),
                         plan->stages_count, plan->actors_count) < 0;
-    return s_printed(failed ? EXIT_FAILED : why ? EXIT_WRONG : EXIT_DONE);
+    return s_printed(failed ? EXIT_FAILED : right ? EXIT_DONE : EXIT_WRONG);
 }
 
 int
@@ -329,9 +331,9 @@ main(int count, char **words)
         arguments.topology = topology;
     }
     verl_plan_t *plan = verl_checked_load(arguments.topology, arguments.sets, arguments.sets_count, &errors);
-    bool right = s_is_right(plan, &errors, &error);
+    bool right = s_is_right(plan, &errors);
     if (arguments.action == ACTION_CHECK || (!right && arguments.action == ACTION_PLAN && arguments.json))
-        code = s_check(&arguments, plan, &errors, right ? NULL : error.text);
+        code = s_check(&arguments, plan, &errors, right);
     else if (!right)
         code = EXIT_WRONG;
     else if (arguments.action == ACTION_PLAN)

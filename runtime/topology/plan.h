@@ -110,6 +110,7 @@ typedef struct verl_plan {
     int64_t  save_every, keep;              // checkpoints; save_every 0: only at the end
     double   drain_timeout;                 // seconds
     char    *script;                        // absolute path of the run's own script; NULL: none. Not in the table
+    char    *script_at;                     // where it was named, as errors say it; NULL: nobody knows. Not in the table
     int      roles_count;                   // of [mesh], and their devices, as resolved. Not in the table
     char   **roles, **roles_devices;
     int      actors_count, stages_count, edges_count;

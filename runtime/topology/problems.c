@@ -68,23 +68,32 @@ verl_problem_add(verl_problems_t *problems, verl_at_t at, const char *format, ..
     problems->items[problems->count++] = (verl_problem_t){ .at = at, .text = text };
 }
 
+char *
+verl_problem_place(verl_at_t at, const verl_sources_t *sources)
+{
+    char *place = NULL;
+    int rc;
+    const char *file = at.origin == -2 && sources->fragment ? sources->fragment : sources->file;
+    if (at.origin == -1 && sources->fragment)  // no file has it as it is: its lines say nothing
+        rc = asprintf(&place, "the running topology");
+    else if (at.origin >= 0 && at.origin < sources->sets_count)
+        rc = asprintf(&place, "--set %s", sources->sets[at.origin]);
+    else if (at.line == 0)
+        rc = asprintf(&place, "%s", file);
+    else
+        rc = asprintf(&place, "%s:%d:%d", file, at.line, at.column);
+    for (char *c = rc < 0 ? NULL : place; c && *c; c++)
+        if ((unsigned char) *c < 0x20 || *c == 0x7f)
+            *c = '?';
+    return rc < 0 ? NULL : place;
+}
+
 static char *
 s_line(const verl_problem_t *problem, const verl_sources_t *sources)
 {
-    char *line = NULL;
-    int rc, origin = problem->at.origin;
-    const char *file = origin == -2 && sources->fragment ? sources->fragment : sources->file;
-    if (origin == -1 && sources->fragment)  // no file has it as it is: its lines say nothing
-        rc = asprintf(&line, "the running topology: %s", problem->text);
-    else if (origin >= 0 && origin < sources->sets_count)
-        rc = asprintf(&line, "--set %s: %s", sources->sets[origin], problem->text);
-    else if (problem->at.line == 0)
-        rc = asprintf(&line, "%s: %s", file, problem->text);
-    else
-        rc = asprintf(&line, "%s:%d:%d: %s", file, problem->at.line, problem->at.column, problem->text);
-    for (char *c = rc < 0 ? NULL : line; c && *c; c++)
-        if ((unsigned char) *c < 0x20 || *c == 0x7f)
-            *c = '?'; // of a path or a --set; the text is escaped already
+    char *line = NULL, *place = verl_problem_place(problem->at, sources);
+    int rc = place ? asprintf(&line, "%s: %s", place, problem->text) : -1;
+    free(place);
     return rc < 0 ? NULL : line;
 }
 

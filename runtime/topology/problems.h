@@ -38,6 +38,8 @@ typedef struct verl_sources {
     int sets_count;
 } verl_sources_t;
 
+// "file:line:column", or "--set KEY=VALUE"; malloc'ed, NULL without memory.
+char *verl_problem_place(verl_at_t at, const verl_sources_t *sources);
 // Sorts and formats them; malloc'ed.
 void verl_problems_report(const verl_problems_t *problems, const verl_sources_t *sources,
                           verl_topology_errors_t *ret_errors);

@@ -104,6 +104,18 @@ s_one_error(verl_topology_errors_t *ret_errors, const char *path, const char *te
         ret_errors->count = 1;
 }
 
+// What is wrong with a script is found by those who can run it.
+static void
+s_place_script(load_t *self)
+{
+    const verl_node_t *run = verl_node_get(self->draft.root, "run");
+    char *place = verl_problem_place(verl_draft_at(run, "script", (verl_at_t){ .origin = -1 }), &self->sources);
+    self->plan->script_at = place ? verl_pool_try(self->draft.pool, strlen(place) + 1) : NULL;
+    if (self->plan->script_at)
+        strcpy(self->plan->script_at, place);
+    free(place);
+}
+
 static verl_plan_t *
 s_load(load_t *self, verl_topology_errors_t *ret_errors)
 {
@@ -115,8 +127,10 @@ s_load(load_t *self, verl_topology_errors_t *ret_errors)
         self->draft.file = self->sources.file;
         done = verl_pool_run(self->draft.pool, s_work, self);
     }
-    if (done && self->draft.problems.count == 0)
+    if (done && self->draft.problems.count == 0) {
+        s_place_script(self);
         return self->plan;
+    }
     if (done)
         verl_problems_report(&self->draft.problems, &self->sources, ret_errors);
     else

@@ -74,6 +74,19 @@ Test(checked, each_mistake_has_its_place_for_programs)
     json_decref(object);
 }
 
+Test(checked, a_wrong_script_has_the_place_of_its_key)
+{
+    asked_t asked = s_ask("printf '[run]\nscript = \".\"\n[stage.src]\nkind = \"synthetic\"\n' | $V --check --json -");
+    json_t *object = s_object(&asked), *error = json_array_get(json_object_get(object, "errors"), 0);
+    cr_expect_eq(asked.code, 2);
+    cr_expect_eq(json_integer_value(json_object_get(error, "line")), 3, "%s", asked.said);
+    cr_expect_eq(json_integer_value(json_object_get(error, "column")), 10, "%s", asked.said);
+    cr_expect(strstr(s_of(error, "text"), "`script`: "), "%s", asked.said);
+    json_decref(object);
+    asked = s_ask("cd /tmp && printf '" TOPOLOGY "' | $V --check --set run.script=. - 2>&1");
+    cr_expect(strstr(asked.said, "--set run.script=.: `script`: "), "%s", asked.said);
+}
+
 Test(checked, quiet_is_silent_where_nothing_is_wrong)
 {
     asked_t asked = s_ask("printf '" TOPOLOGY "' | $V --check --quiet - 2>&1");
