@@ -72,6 +72,8 @@ const char    *verl_inject_who(void);
 typedef void (*verl_inject_print_t)(const json_t *answer);
 int            verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer,
                                 verl_inject_print_t print);
+// The same of a refusal: {"error": SENTENCE}.
+int            verl_inject_refused(const verl_inject_options_t *options, json_t *answer);
 // A text of one or more lines on standard output, without what would move a cursor.
 void           verl_inject_text(const char *text);
 // "verl-inject: SENTENCE" on stderr, each line of it. Returns INJECT_FAILED / INJECT_WRONG with where to read more.

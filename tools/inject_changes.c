@@ -129,12 +129,12 @@ s_make_lines(lines_t *self, change_t *change, const verl_inject_options_t *optio
 
 // "stage" or "actor"; NULL, told: there is no such name.
 static const char *
-s_section(const json_t *names, const char *name)
+s_section(const json_t *names, const char *name, const verl_inject_options_t *options)
 {
     verl_error_t error = { "" };
     const char *section = verl_inject_section(names, name, &error);
     if (!section)
-        verl_inject_failed("%s", error.text);
+        verl_inject_refused(options, json_pack("{s:o}", "error", verl_json_text(error.text)));
     return section;
 }
 
@@ -169,7 +169,7 @@ verl_inject_swap(int count, char **words, const verl_inject_options_t *options)
     const char *name = verl_inject_bare(words[1]);
     change_t change = { .path = "swap", .swap = name, .words = words + 2, .words_count = count - 2 };
     json_t *names = verl_inject_names(options);
-    const char *kind = names ? s_section(names, name) : NULL;
+    const char *kind = names ? s_section(names, name, options) : NULL;
     snprintf(section, sizeof section, "%s.%.200s", kind ? kind : "", name);
     for (int i = 2; kind && i < count; i++)
         s_add_line(&lines, section, words[i]);
@@ -184,7 +184,7 @@ verl_inject_remove(int count, char **words, const verl_inject_options_t *options
         return verl_inject_usage(count < 2 ? "remove names no stage or actor" : "remove takes one name at a time");
     const char *name = verl_inject_bare(words[1]);
     json_t *names = verl_inject_names(options);
-    bool known = names && s_section(names, name);
+    bool known = names && s_section(names, name, options);
     char *text = known ? verl_inject_unset(names, words[1]) : NULL;
     json_decref(names);
     if (!known)
@@ -209,12 +209,12 @@ s_is_whole(const char *assignment)
 // "lr=1e-5" of "update.lr=1e-5", or of "\"update\".lr=1e-5", goes to the section of `update`. False, told: there is no
 // such name.
 static bool
-s_add_short(lines_t *lines, const json_t *names, const char *assignment)
+s_add_short(lines_t *lines, const json_t *names, const char *assignment, const verl_inject_options_t *options)
 {
     const char *quote = *assignment == '"' || *assignment == '\'' ? strchr(assignment + 1, *assignment) : NULL;
     char *name = quote ? strndup(assignment + 1, (size_t) (quote - assignment - 1))
                        : strndup(assignment, strcspn(assignment, "."));
-    const char *section = name ? s_section(names, name) : NULL;
+    const char *section = name ? s_section(names, name, options) : NULL;
     if (section)
         s_add_line(lines, section, assignment);
     free(name);
@@ -241,7 +241,7 @@ verl_inject_set(int count, char **words, const verl_inject_options_t *options)
         if (s_is_whole(words[i]))
             s_add_line(&lines, "", words[i]);
         else
-            known = s_add_short(&lines, names, words[i]);
+            known = s_add_short(&lines, names, words[i], options);
     json_decref(names);
     change_t change = { .path = "set", .words = words + 1, .words_count = count - 1 };
     if (!known)

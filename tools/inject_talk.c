@@ -151,20 +151,29 @@ verl_inject_text(const char *text)
 }
 
 int
+verl_inject_refused(const verl_inject_options_t *options, json_t *answer)
+{
+    if (options->json)
+        s_print_json(answer);
+    s_say(verl_client_refusal(answer));
+    json_decref(answer);
+    return fflush(stdout) || ferror(stdout) ? verl_inject_failed("cannot write to standard output") : INJECT_FAILED;
+}
+
+int
 verl_inject_tell(verl_client_t *client, const verl_inject_options_t *options, json_t *answer,
                  verl_inject_print_t print)
 {
     if (!answer)
         return verl_client_why(client) == VERL_CLIENT_INTERRUPTED ? INJECT_INTERRUPTED : INJECT_FAILED;
-    const char *refusal = verl_client_refusal(answer);
+    if (verl_client_refusal(answer))
+        return verl_inject_refused(options, answer);
     if (options->json)
         s_print_json(answer);
-    if (refusal)
-        s_say(refusal);
-    else if (!options->json)
+    else
         print(answer);
     json_decref(answer);
     if (fflush(stdout) || ferror(stdout))
         return verl_inject_failed("cannot write to standard output");
-    return refusal ? INJECT_FAILED : INJECT_DONE;
+    return INJECT_DONE;
 }

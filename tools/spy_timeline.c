@@ -1,9 +1,11 @@
 // spy_timeline.c: verl-spy timeline FILE: some seconds of a live run, or a recording, as a timeline for a viewer.
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "runtime/base/clock.h"
 #include "runtime/observe/recording.h"
 #include "tools/spy.h"
@@ -16,6 +18,8 @@ typedef struct request {
     const verl_spy_options_t *options;
     const char               *file, *recording;
     double                    seconds;
+    FILE                     *out;
+    bool                      made;         // the file was not there before
     verl_timeline_t          *timeline;
     char                      title[4100];  // where the run is
 } request_t;
@@ -112,19 +116,35 @@ s_recorded(request_t *self)
 // --- the command --------------------------------------------------------------------------------------------------
 
 static int
+s_cannot_write(const request_t *self)
+{
+    fprintf(stderr, NAME ": cannot write %s: %s\n", self->file, strerror(errno));
+    return 1;
+}
+
+// Before anything is looked at, so that nobody waits for what cannot be written. What the file holds stays until then.
+static int
+s_open(request_t *self)
+{
+    int fd = open(self->file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    self->made = fd >= 0;
+    if (fd < 0 && errno == EEXIST)
+        fd = open(self->file, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    self->out = fd >= 0 ? fdopen(fd, "w") : NULL;
+    return self->out ? 0 : s_cannot_write(self);
+}
+
+static int
 s_write(request_t *self)
 {
     verl_timeline_counts_t counts;
-    FILE *out = fopen(self->file, "we");
-    if (!out) {
-        fprintf(stderr, NAME ": cannot write %s: %s\n", self->file, strerror(errno));
-        return 1;
-    }
-    int failed = verl_timeline_write(self->timeline, out, self->title, &counts);
-    if (fclose(out) || failed) {
-        fprintf(stderr, NAME ": cannot write %s: %s\n", self->file, strerror(errno));
-        return 1;
-    }
+    if (ftruncate(fileno(self->out), 0) && errno != EINVAL)     // a pipe has no size
+        return s_cannot_write(self);
+    int failed = verl_timeline_write(self->timeline, self->out, self->title, &counts);
+    failed |= fclose(self->out);
+    self->out = NULL;
+    if (failed)
+        return s_cannot_write(self);
     if (counts.runs == 0) {
         fprintf(stderr, NAME ": no handler ran while it was looked at: %s has nothing to show\n", self->file);
         return 1;
@@ -177,10 +197,16 @@ verl_spy_timeline(int argc, char **argv, const verl_spy_options_t *options)
     code = s_parse(argc, argv, self);
     if (code < 0 && !(self->timeline = verl_timeline_new()))
         code = verl_spy_no_memory(NAME);
-    if (code < 0)
+    if (code < 0 && s_open(self))
+        code = 1;
+    if (code < 0) {
         code = self->recording ? s_recorded(self) : s_live(self);
-    if (code == 0 && self->timeline)
-        code = s_write(self);
+        if (code && self->made)
+            unlink(self->file);
+        code = code ? code : s_write(self);
+    }
+    if (self->out)
+        fclose(self->out);
     verl_timeline_destroy(&self->timeline);
     free(self);
     return code;

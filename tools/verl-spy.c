@@ -100,6 +100,10 @@ s_common_option(int count, char **words, int *at, verl_spy_options_t *options)
         options->quiet = true;
     } else if ((value = verl_spy_value(count, words, at, "--run", &missing))) {
         options->run = value;
+        if (!*value) {
+            verl_spy_usage("verl-spy", "--run names no directory");
+            return -1;
+        }
     } else if ((value = verl_spy_value(count, words, at, "--timeout", &missing))) {
         options->timeout = strtod(value, &end);
         if (end == value || *end || !(options->timeout > 0 && options->timeout <= 1e9)) {

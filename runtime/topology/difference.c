@@ -160,7 +160,7 @@ s_swap(verl_difference_box_t *self, const char *const *names, int count, verl_er
         for (int j = 0; j < after->stages_count; j++)
             verl_nearest_offer(&nearest, after->stages[j].name);
         return verl_error_set(error, "no actor or stage is called \"%.100s\"%s%s%s", names[i],
-                              nearest.best ? ": did you mean \"" : ": verl-inject list says which there are",
+                              nearest.best ? ": did you mean \"" : ": verl-spy graph shows which there are",
                               nearest.best ? nearest.best : "", nearest.best ? "\"?" : "");
     }
     return 0;

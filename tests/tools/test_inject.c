@@ -73,6 +73,8 @@ Test(inject, a_mistake_of_the_command_line_is_told_with_its_words)
     REFUSES(said, 1, "verl-inject: swap busy_ms=abc: `busy_ms` is a string");
     said = s_inject(&run, "--json set mid.busy_ms=abc");
     REFUSES(said, 1, "\"set mid.busy_ms=abc: `busy_ms` is a string");
+    said = s_inject(&run, "--json remove nobody 2>/dev/null");
+    REFUSES(said, 1, "{\"error\":\"no actor or stage is called \\\"nobody\\\"");
     s_interrupt(&run);
     run_done(&run);
 }
