@@ -76,7 +76,8 @@ Test(checked, each_mistake_has_its_place_for_programs)
 
 Test(checked, a_wrong_script_has_the_place_of_its_key)
 {
-    asked_t asked = s_ask("printf '[run]\nscript = \".\"\n[stage.src]\nkind = \"synthetic\"\n' | $V --check --json -");
+    asked_t asked = s_ask("printf '[run]\\nsteps = 1\\nscript = \".\"\\n[stage.src]\\nkind = \"synthetic\"\\n' | "
+                          "$V --check --json -");
     json_t *object = s_object(&asked), *error = json_array_get(json_object_get(object, "errors"), 0);
     cr_expect_eq(asked.code, 2);
     cr_expect_eq(json_integer_value(json_object_get(error, "line")), 3, "%s", asked.said);

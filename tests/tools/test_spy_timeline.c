@@ -299,7 +299,7 @@ Test(timeline, refuses_wrong_words_and_files_that_are_no_recordings)
     cr_expect_str_eq(shown.out, "", "a file that nothing was written to is not left");
     shown_done(&shown);
     shown = show(&run, "timeline /nowhere/out.json --run run");
-    cr_expect(strstr(shown.said, "cannot write /nowhere/out.json: "), "it is said before anything else: %s", shown.said);
+    cr_expect(strstr(shown.said, "cannot write /nowhere/out.json: "), "it is said first: %s", shown.said);
     shown_done(&shown);
     shown = show(&run, "--run '' top");
     cr_expect_eq(shown.code, 2);
