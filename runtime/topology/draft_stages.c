@@ -7,6 +7,8 @@
 #include "runtime/topology/options.h"
 #include "runtime/topology/value.h"
 
+#define S_SOME 8 // stages that are named where one is looked for
+
 int
 verl_draft_find_stage(const verl_draft_t *draft, const char *name)
 {
@@ -79,6 +81,19 @@ s_likely_kind(verl_draft_t *draft, const verl_node_t *node)
     return "…";
 }
 
+// The first stages that there are: "`src`, `mid`, …"; NULL: none.
+static const char *
+s_some_stages(verl_draft_t *draft, const verl_draft_stage_t *besides)
+{
+    const char *list = NULL;
+    for (int i = 0, count = 0; i < draft->stages_count && count <= S_SOME; i++)
+        if (&draft->stages[i] != besides && draft->stages[i].at.origin == -1) {
+            const char *more = count++ < S_SOME ? verl_pool_print(draft->pool, "`%s`", draft->stages[i].name) : "…";
+            list = list ? verl_pool_print(draft->pool, "%s, %s", list, more) : more;
+        }
+    return list;
+}
+
 static void
 s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
 {
@@ -94,6 +109,10 @@ s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
     if (nearest.best)
         verl_problem_add(&draft->problems, stage->at, "there is no stage `%s`: did you mean `%s`?", stage->name,
                          nearest.best);
+    else if (stage->at.origin != -1 && s_some_stages(draft, stage)) // it may be meant to be a new one, or not
+        verl_problem_add(&draft->problems, stage->at,
+                         "there is no stage `%s` (there are %s), and a new one would need `kind` or `actor`", stage->name,
+                         s_some_stages(draft, stage));
     else
         verl_problem_add(&draft->problems, stage->at,
                          "%s names neither a kind nor an actor: `kind = \"%s\"` for an "
@@ -320,7 +339,11 @@ s_no_stage(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_node
     const char *near = verl_draft_nearest_stage(draft, name), *giver = s_stage_of_column(draft, stage, name);
     if (strncmp(name, "stage.", 6) == 0 && verl_draft_find_stage(draft, name + 6) >= 0)
         near = name + 6;
-    if (!*name)
+    if (draft->lives && item->at.origin == -1)
+        verl_problem_add(&draft->problems, item->at,
+                         "`%s` depends on `%s`, which would be gone: to take away `%s` with it, or before it, would be "
+                         "right", stage->name, name, stage->name);
+    else if (!*name)
         verl_problem_add(&draft->problems, item->at,
                          "`depends_on` has an empty string in it: the name of a stage would be right");
     else if (of_actor)

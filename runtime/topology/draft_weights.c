@@ -45,7 +45,11 @@ s_writer_named(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_
         return -1;
     int writer = verl_draft_find_stage(draft, node->string);
     const char *near = writer < 0 ? verl_draft_nearest_stage(draft, node->string) : NULL;
-    if (writer < 0 && near)
+    if (writer < 0 && draft->lives && node->at.origin == -1)
+        verl_problem_add(&draft->problems, node->at,
+                         "`%s` works with the weights of `%s`, which would be gone: to take away `%s` with it, or before "
+                         "it, would be right", stage->name, node->string, stage->name);
+    else if (writer < 0 && near)
         verl_problem_add(&draft->problems, node->at, "there is no stage `%s`: did you mean `%s`?", node->string, near);
     else if (writer < 0)
         verl_problem_add(&draft->problems, node->at,
