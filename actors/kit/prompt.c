@@ -140,6 +140,19 @@ verl_prompter_has_template(const char *path)
     return has;
 }
 
+int
+verl_prompter_check_template(const char *path, char *error, size_t error_size)
+{
+    size_t length;
+    verl_tokenizer_t *tokenizer = verl_tokenizer_open(path, error, error_size);
+    bool loads = tokenizer && verl_tokenizer_load(tokenizer, error, error_size) == 0;
+    int rc = loads ? verl_chat_check(tokenizer, error, error_size) : -1;
+    if (loads && !verl_tokenizer_chat_template(tokenizer, &length))
+        snprintf(error, error_size, "'%s' has no chat template: template = \"none\" would be right", path);
+    verl_tokenizer_close(&tokenizer);
+    return rc;
+}
+
 int64_t
 verl_prompter_stray_id(const char *path, int64_t vocab_size)
 {

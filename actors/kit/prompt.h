@@ -41,6 +41,9 @@ int32_t verl_prompter_one_token(verl_tokenizer_t *tokenizer, const char *text);
 // Whether a chat template came with the tokenizer at path.
 bool verl_prompter_has_template(const char *path);
 
+// Whether that template can be parsed: 0, or -1 with one sentence, also where there is none.
+int verl_prompter_check_template(const char *path, char *error, size_t error_size);
+
 // The first id from `vocab_size` on that text can be turned into (special tokens, which stand in no text, aside), for a
 // model that has no row for it. -1: there is none, or the tokenizer cannot load.
 int64_t verl_prompter_stray_id(const char *path, int64_t vocab_size);

@@ -89,9 +89,10 @@ s_declare_tokenizer(verl_declaration_t *declaration, const verl_loader_t *self, 
         verl_declare_error(declaration, "tokenizer", "%s", error);
         return;
     }
-    if (self->template != VERL_TEMPLATE_NONE && !verl_prompter_has_template(self->tokenizer))
-        verl_declare_error(declaration, "template", "'%s' has no chat template: template = \"none\" would be right",
-                           self->tokenizer);
+    if (self->template != VERL_TEMPLATE_NONE &&
+        verl_prompter_check_template(self->tokenizer, error, sizeof error) != 0 &&
+        (verl_loader_gives(self, schema, "prompt_ids", "prompt") || !verl_prompter_has_template(self->tokenizer)))
+        verl_declare_error(declaration, "template", "%s", error);
     if (self->template == VERL_TEMPLATE_NONE && verl_loader_gives(self, schema, "prompt_ids", "prompt") &&
         schema->fields[verl_schema_find(schema, "prompt")].type == VERL_FIELD_MESSAGES)
         verl_declare_error(declaration, "template", "%s", VERL_PROMPTS_ARE_MESSAGES);
@@ -118,8 +119,11 @@ s_declare_batches(verl_declaration_t *declaration, const verl_loader_t *self, co
         verl_declare_error(declaration, "files", "%s", error);
         return;
     }
-    verl_sampler_t sampler = verl_loader_sampler(options, verl_jsonl_records(data), 0);
+    int64_t records = verl_jsonl_records(data);
+    verl_sampler_t sampler = verl_loader_sampler(options, records, 0);
     verl_jsonl_destroy(&data);
+    if (options->rows == 0 && options->too_long != VERL_LONG_PROMPT_SKIP)
+        verl_declare_rows(declaration, records);
     if (verl_sampler_check(&sampler, error, sizeof error) != 0)
         verl_declare_error(declaration, "rows", "%s", error);
     else if (options->epochs > 0)
@@ -172,7 +176,7 @@ verl_loader_declare(verl_declaration_t *declaration, const void *state, const vo
         s_declare_records(declaration, self);
     s_declare_columns(declaration, self, &schema);
     s_declare_tokenizer(declaration, self, work, &schema);
-    if (work->epochs > 0 || work->drop_last)
+    if (work->epochs > 0 || work->drop_last || work->rows == 0)
         s_declare_batches(declaration, self, work);
     verl_schema_done(&schema);
     return 0;

@@ -98,6 +98,14 @@ s_look_at_stops(verl_declaration_t *declaration, const verl_policy_t *self, cons
     verl_tokenizer_close(&tokenizer);
 }
 
+static void
+s_look_at_template(verl_declaration_t *declaration, const verl_policy_t *self)
+{
+    char error[1024];
+    if (verl_prompter_check_template(verl_policy_tokenizer_path(self), error, sizeof error) != 0)
+        verl_declare_error(declaration, "template", "%s", error);
+}
+
 int
 verl_policy_declare_generate(verl_declaration_t *declaration, const void *state, const void *options)
 {
@@ -116,16 +124,16 @@ verl_policy_declare_generate(verl_declaration_t *declaration, const void *state,
     verl_lm_config_t config;
     if (!s_look_at_model(declaration, self, 1, &config))
         return 0;
-    if (!ids && work->template != VERL_TEMPLATE_NONE && !verl_prompter_has_template(verl_policy_tokenizer_path(self)))
-        verl_declare_error(declaration, "template", "'%s' has no chat template: template = \"none\" would be right",
-                           verl_policy_tokenizer_path(self));
     if (work->max_new_tokens >= config.max_positions)
         verl_declare_error(declaration, "max_new_tokens",
                            "is %lld, which leaves no room for a prompt in the context of "
                            "%lld of '%s': less would be right",
                            (long long) work->max_new_tokens, (long long) config.max_positions, self->model);
-    if (s_look_at_tokenizer(declaration, self, &config, !ids || work->text || work->stop.count > 0))
-        s_look_at_stops(declaration, self, &work->stop);
+    if (!s_look_at_tokenizer(declaration, self, &config, !ids || work->text || work->stop.count > 0))
+        return 0;
+    s_look_at_stops(declaration, self, &work->stop);
+    if (!ids && work->template != VERL_TEMPLATE_NONE)
+        s_look_at_template(declaration, self);
     return 0;
 }
 

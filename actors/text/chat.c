@@ -160,23 +160,44 @@ s_variables(verl_jinja_dict_t *variables, verl_jinja_arena_t *arena, verl_tokeni
     return rc ? NO_MEMORY : 0;
 }
 
+// The template, parsed, and where it stands. NULL with a sentence.
+static verl_jinja_t *
+s_template(verl_tokenizer_t *tokenizer, char where[512], char *error, size_t error_size)
+{
+    size_t length;
+    if (verl_tokenizer_load(tokenizer, error, error_size))
+        return NULL;
+    const char *source = verl_tokenizer_chat_template(tokenizer, &length);
+    const char *path = verl_tokenizer_path(tokenizer), *file = verl_tokenizer_chat_file(tokenizer);
+    const char *name = file ? strrchr(path, '/') : NULL;
+    if (!source) {
+        verl_text_fail(error, error_size,
+                       "%s: has no chat template; messages need a model that was trained on a "
+                       "conversation format, or template = \"none\" with a text",
+                       path);
+        return NULL;
+    }
+    snprintf(where, 512, "%.*s%s: chat template", file ? (int) (name ? name + 1 - path : 0) : (int) strlen(path), path,
+             file ? file : "");
+    return verl_jinja_parse(source, length, where, error, error_size);
+}
+
+int
+verl_chat_check(verl_tokenizer_t *tokenizer, char *error, size_t error_size)
+{
+    char where[512];
+    verl_jinja_t *template = s_template(tokenizer, where, error, error_size);
+    int rc = template ? 0 : -1;
+    verl_jinja_destroy(&template);
+    return rc;
+}
+
 int
 verl_chat_text(verl_tokenizer_t *tokenizer, const verl_chat_message_t *messages, size_t count, bool generation_prompt,
                verl_text_t *text, char *error, size_t error_size)
 {
     char where[512];
-    size_t length;
-    if (verl_tokenizer_load(tokenizer, error, error_size))
-        return -1;
-    const char *source = verl_tokenizer_chat_template(tokenizer, &length);
-    const char *path = verl_tokenizer_path(tokenizer);
-    if (!source)
-        return verl_text_fail(error, error_size,
-                              "%s: has no chat template; messages need a model that was trained on a "
-                              "conversation format, or template = \"none\" with a text",
-                              path);
-    snprintf(where, sizeof where, "%s: chat template", path);
-    verl_jinja_t *template = verl_jinja_parse(source, length, where, error, error_size);
+    verl_jinja_t *template = s_template(tokenizer, where, error, error_size);
     if (!template)
         return -1;
     verl_jinja_arena_t arena = { .limit = ARENA_LIMIT };

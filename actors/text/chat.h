@@ -14,6 +14,9 @@ typedef struct {
     const struct json_t *whole;             // of jansson: what the template gets instead, with all its keys; or NULL
 } verl_chat_message_t;
 
+// Can the template be parsed? 0, or -1 with a sentence: there is none, or what is wrong in which line of which file.
+int verl_chat_check(verl_tokenizer_t *tokenizer, char *error, size_t error_size);
+
 // Appends the conversation as text; with `generation_prompt`, up to where the assistant's next message begins.
 // Any number of threads may call at once; blocks only for the first load. 0, or -1 with a sentence: no template, a
 // construct that is not supported, or messages that the template refuses.

@@ -97,7 +97,9 @@ enum {
 enum {
     VERL_MODEL_BYTE_LEVEL = 1, VERL_MODEL_IGNORE_MERGES = 2, VERL_MODEL_BYTE_FALLBACK = 4, VERL_MODEL_FUSE_UNK = 8,
     VERL_MODEL_CHAT = 16,                   // a chat template came with it
-    VERL_MODEL_JOIN = 32                    // no decoder: tokens are joined by spaces
+    VERL_MODEL_JOIN = 32,                   // no decoder: tokens are joined by spaces
+    VERL_MODEL_CHAT_CONFIG = 64,            // the template is that of tokenizer_config.json, …
+    VERL_MODEL_CHAT_FILE = 128              // … or chat_template.jinja
 };
 
 typedef struct {

@@ -160,9 +160,10 @@ s_find_template(const json_t *config)
 }
 
 static int
-s_add_template(s_reader_t *self, const char *text, size_t length)
+s_add_template(s_reader_t *self, uint32_t origin, const char *text, size_t length)
 {
-    self->source->flags |= VERL_MODEL_CHAT;
+    self->source->flags &= ~(uint32_t) (VERL_MODEL_CHAT_CONFIG | VERL_MODEL_CHAT_FILE);
+    self->source->flags |= VERL_MODEL_CHAT | origin;
     return verl_source_add_string(self->source, text, length, &self->source->chat_template) ? S_NO_MEMORY(self) : 0;
 }
 
@@ -178,7 +179,8 @@ s_read_config(s_reader_t *self, json_t *config)
         if (s_check_flags(self, token))
             return -1;
     const json_t *chat = s_find_template(config);
-    if (json_is_string(chat) && s_add_template(self, json_string_value(chat), json_string_length(chat)))
+    if (json_is_string(chat) &&
+        s_add_template(self, VERL_MODEL_CHAT_CONFIG, json_string_value(chat), json_string_length(chat)))
         return -1;
     return s_check_tokens(self, config) || s_read_named(self, config) ? -1 : 0;
 }
@@ -218,7 +220,8 @@ verl_source_read_beside(verl_token_source_t *self, const verl_source_files_t *fi
     rc = rc || (!whole && (s_load(&reader, files, VERL_BESIDE_SPECIAL, &special) || s_read_special(&reader, special)));
     rc = rc || (!whole && (s_load(&reader, files, VERL_BESIDE_ADDED, &added) || s_read_added(&reader, added)));
     if (!rc && files->beside[VERL_BESIDE_TEMPLATE])
-        rc = s_add_template(&reader, files->beside[VERL_BESIDE_TEMPLATE], files->beside_size[VERL_BESIDE_TEMPLATE]);
+        rc = s_add_template(&reader, VERL_MODEL_CHAT_FILE, files->beside[VERL_BESIDE_TEMPLATE],
+                            files->beside_size[VERL_BESIDE_TEMPLATE]);
     json_decref(config);
     json_decref(special);
     json_decref(added);

@@ -271,6 +271,16 @@ verl_tokenizer_chat_template(verl_tokenizer_t *self, size_t *ret_length)
 }
 
 const char *
+verl_tokenizer_chat_file(verl_tokenizer_t *self)
+{
+    const verl_image_header_t *header = s_header(self);
+    uint32_t flags = header ? header->flags : 0;
+    return flags & VERL_MODEL_CHAT_FILE     ? verl_beside_names[VERL_BESIDE_TEMPLATE]
+           : flags & VERL_MODEL_CHAT_CONFIG ? verl_beside_names[VERL_BESIDE_CONFIG]
+                                            : NULL;
+}
+
+const char *
 verl_tokenizer_path(verl_tokenizer_t *self)
 {
     bool loaded = atomic_load_explicit(&self->state, memory_order_acquire) == READY;

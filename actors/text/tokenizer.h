@@ -95,6 +95,9 @@ int64_t verl_tokenizer_vocab_size(verl_tokenizer_t *self);  // the highest id + 
 // The chat template (Jinja) that came with the tokenizer, or NULL. Valid until close.
 const char *verl_tokenizer_chat_template(verl_tokenizer_t *self, size_t *ret_length);
 
+// The name of the file beside verl_tokenizer_path that it stands in; NULL: in that one itself, or there is none.
+const char *verl_tokenizer_chat_file(verl_tokenizer_t *self);
+
 // The file that was loaded, or the path as given while none is. Valid until close.
 const char *verl_tokenizer_path(verl_tokenizer_t *self);
 

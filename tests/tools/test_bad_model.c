@@ -152,6 +152,14 @@ Test(bad_model, a_chat_template_that_is_not_there)
     s_refuses(FILES, GRPO("", "template = \"chat\"\n", "", ""), "", "has no chat template");
 }
 
+Test(bad_model, a_chat_template_that_cannot_be_parsed)
+{
+    static const char setup[] =
+        FILES "echo '{\"eos_token\": \"<eos>\", \"chat_template\": \"{% if %}\"}' >m/tokenizer_config.json";
+    s_refuses(setup, GRPO("", "template = \"chat\"\n", "", ""), "", "m/tokenizer_config.json: chat template: line 1");
+    s_works(setup, RIGHT, "");
+}
+
 Test(bad_model, a_cache_of_tokenizers_that_cannot_be_written)
 {
     s_works(FILES "export XDG_CACHE_HOME=/proc/self HOME=/proc/self", RIGHT, "");

@@ -332,6 +332,28 @@ Test(chat, damaged_templates_do_no_harm)
     verl_jinja_arena_done(&arena);
 }
 
+// A template is known to be wrong before there are messages, and by the file that it stands in.
+Test(chat, a_template_that_is_wrong_is_named_by_its_file)
+{
+    static const char bad[] = "{% if %}", config[] = "{\"chat_template\": \"{% if %}\"}";
+    char error[1024] = "", place[128];
+    verl_text_t json = fixture_read(FIXTURES "llama3-small/tokenizer.json");
+    fixture_write("tokenizer.json", json.data, json.length);
+    fixture_write("tokenizer_config.json", config, strlen(config));
+    verl_tokenizer_t *tokenizer = fixture_open(g_folder);
+    snprintf(place, sizeof place, "%s/tokenizer_config.json: chat template: line 1", g_folder);
+    cr_expect_eq(verl_chat_check(tokenizer, error, sizeof error), -1);
+    cr_expect(strstr(error, place), "%s", error);
+    verl_tokenizer_close(&tokenizer);
+    fixture_write("chat_template.jinja", bad, strlen(bad));
+    tokenizer = fixture_open(g_folder);
+    snprintf(place, sizeof place, "%s/chat_template.jinja: chat template: line 1", g_folder);
+    cr_expect_eq(verl_chat_check(tokenizer, error, sizeof error), -1);
+    cr_expect(strstr(error, place), "%s", error);
+    verl_tokenizer_close(&tokenizer);
+    verl_text_done(&json);
+}
+
 Test(chat, a_tokenizer_without_a_template_says_so)
 {
     char error[1024] = "";
