@@ -1,5 +1,6 @@
 // ask.c: see kind.h. The program runs in a session of its own, without input; of what it prints so much is read as a
 // description may be long, and its last words on the error stream are kept for the sentence.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,12 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 #include "actors/command/kind.h"
 
-#define S_PATIENCE_MS 10000
+#define S_PATIENCE_MS 20000                 // for a program that does something, such as importing much, …
+#define S_STILL_MS    3500                  // … and for one that stands still
+#define S_LOOK_MS     200
 #define S_MOST        ((size_t) 1 << 20)    // bytes of a description
 #define S_WORDS       400                   // and of the last words
 
@@ -30,7 +34,9 @@ typedef struct talk {
     pid_t    pid;
     stream_t out, err;
     int      status;                        // as of waitpid
-    bool     late, too_long;
+    bool     late, still, too_long;
+    int64_t  begun_at, moved_at, looked_at; // ms
+    uint64_t used;                          // by its session
 } talk_t;
 
 static int64_t
@@ -150,36 +156,93 @@ s_read(stream_t *stream, size_t most)
     return true;
 }
 
-// Until both streams end, the time is over, or it says too much.
+// --- how long -----------------------------------------------------------------------------------------------------
+
+// What a process of the session has used: processor time and pages that were read for it. Returns whether it waits for
+// a processor or a disk right now.
+static bool
+s_look_at(const char *process, pid_t session, uint64_t *used)
+{
+    char path[300], text[1024], state;
+    int its;
+    unsigned long faults, user, system;
+    snprintf(path, sizeof path, "/proc/%s/stat", process);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, text, sizeof text - 1) : -1;
+    if (fd >= 0)
+        close(fd);
+    text[got > 0 ? got : 0] = 0;
+    const char *rest = strrchr(text, ')');  // behind its name
+    if (!rest || sscanf(rest + 1, " %c %*d %*d %d %*d %*d %*u %*u %*u %lu %*u %lu %lu", &state, &its, &faults, &user,
+                        &system) != 5 || its != session)
+        return false;
+    *used += faults + user + system;
+    return state == 'R' || state == 'D';
+}
+
+// Has it had its time? A program of Python may import for long; one that stands still will not go on.
+static bool
+s_is_late(talk_t *talk)
+{
+    int64_t now = s_now_ms();
+    DIR *all = now - talk->looked_at >= S_LOOK_MS ? opendir("/proc") : NULL;
+    bool moves = false;
+    uint64_t used = 0;
+    if (all) {
+        for (const struct dirent *entry; (entry = readdir(all));)
+            if (entry->d_name[0] >= '0' && entry->d_name[0] <= '9' && s_look_at(entry->d_name, talk->pid, &used))
+                moves = true;
+        closedir(all);
+        talk->looked_at = now;
+        talk->moved_at = moves || used != talk->used ? now : talk->moved_at;
+        talk->used = used;
+    }
+    talk->still = now - talk->moved_at >= S_STILL_MS;
+    talk->late = talk->still || now - talk->begun_at >= S_PATIENCE_MS;
+    return talk->late;
+}
+
+// --- listening ----------------------------------------------------------------------------------------------------
+
+static void
+s_hear(stream_t *stream, size_t most)
+{
+    if (s_read(stream, most))
+        return;
+    close(stream->fd);
+    stream->fd = -1;
+}
+
+// Until its output ends or it does (a child that it left may keep the output), the time is over, or it says too much.
 static void
 s_listen(talk_t *talk)
 {
-    int64_t until = s_now_ms() + S_PATIENCE_MS;
-    stream_t *streams[] = { &talk->out, &talk->err };
-    while (talk->out.fd >= 0 && !talk->late && !talk->too_long) {
-        struct pollfd items[2];
-        for (int i = 0; i < 2; i++)
-            items[i] = (struct pollfd) { .fd = streams[i]->fd, .events = POLLIN };
-        int64_t left = until - s_now_ms();
-        talk->late = left <= 0;
-        if (talk->late || poll(items, 2, (int) left) <= 0)
+    int ended = (int) syscall(SYS_pidfd_open, talk->pid, 0);
+    bool over = false;
+    talk->begun_at = talk->moved_at = talk->looked_at = s_now_ms();
+    while (talk->out.fd >= 0 && !over && !talk->too_long && !s_is_late(talk)) {
+        struct pollfd items[] = { { .fd = talk->out.fd, .events = POLLIN }, { .fd = talk->err.fd, .events = POLLIN },
+                                  { .fd = ended, .events = POLLIN } };
+        if (poll(items, 3, S_LOOK_MS) <= 0)
             continue;
-        for (int i = 0; i < 2; i++)
-            if (items[i].revents && !s_read(streams[i], i == 0 ? S_MOST : S_WORDS)) {
-                close(streams[i]->fd);
-                streams[i]->fd = -1;
-            }
+        over = items[2].revents && !(items[0].revents & POLLIN);    // what it said is read first
+        if (items[0].revents && !over)
+            s_hear(&talk->out, S_MOST);
+        if (items[1].revents)
+            s_hear(&talk->err, S_WORDS);
         talk->too_long = talk->out.used > S_MOST;
     }
     // It may close its output and go on: its end has the same deadline.
     while (!talk->late && !talk->too_long && waitpid(talk->pid, &talk->status, WNOHANG) == 0) {
-        talk->late = s_now_ms() >= until;
         nanosleep(&(struct timespec) { .tv_nsec = 2000000 }, NULL);
+        s_is_late(talk);
     }
     if (talk->err.fd >= 0) {                // its last words may have come behind its output
         fcntl(talk->err.fd, F_SETFL, O_NONBLOCK);
         s_read(&talk->err, S_WORDS);
     }
+    if (ended >= 0)
+        close(ended);
 }
 
 static int
@@ -233,8 +296,9 @@ s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, 
              command->count > 1 ? command->items[1] : "");
     s_last_words(&talk->err, words, sizeof words);
     if (talk->late)
-        snprintf(error, size, "`%s` did not describe itself within %d s%s: with VERL_DESCRIBE=1 it has to print its "
-                 "description and end", name, S_PATIENCE_MS / 1000, words);
+        snprintf(error, size, "`%s` did not describe itself within %g s%s%s: with VERL_DESCRIBE=1 it has to print its "
+                 "description and end", name, (talk->still ? S_STILL_MS : S_PATIENCE_MS) / 1e3,
+                 talk->still ? " in which it did nothing else" : "", words);
     else if (talk->too_long)
         snprintf(error, size, "`%s` printed more than 1 MiB where VERL_DESCRIBE=1 asks for its description", name);
     else if (WIFSIGNALED(talk->status))

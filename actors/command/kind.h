@@ -19,7 +19,8 @@ typedef struct verl_command_work {          // options of a stage
 extern const verl_option_t verl_command_options[], verl_command_work_options[];
 
 // ask.c: runs the program with VERL_DESCRIBE=1 and reads the JSON object that it prints; the caller owns *ret. Waits
-// for at most 10 s; whatever of it runs then is killed, and it dies with the calling thread. -1 with one sentence.
+// for at most 20 s, 3.5 s where the program stands still; whatever of it runs then is killed, and it dies with the
+// calling thread. -1 with one sentence.
 // *ret_killed: a signal ended it, and another time it may not.
 int verl_command_ask(const verl_strings_t *command, json_t **ret, bool *ret_killed, char *error, size_t size);
 

@@ -61,7 +61,8 @@ Test(command, what_is_no_description_is_refused_with_its_last_words)
     s_refused("kill -9 $$", "signal 9");
     s_refused("printf '\\000\\377'", "no description");
     s_refused("yes", "more than 1 MiB");
-    s_refused("yes >&2 & wait", "did not describe itself within 10 s");
+    s_refused("yes >&2 & wait", "did not describe itself within 20 s");
+    s_refused("sleep 1000 & echo why >&2; exit 3", "status 3 when it was asked to describe itself: why");
 }
 
 Test(command, a_program_that_is_not_there_is_refused)
@@ -92,8 +93,17 @@ Test(command, nothing_that_a_check_started_is_left)
 Test(command, the_time_that_a_program_has_is_bounded)
 {
     int64_t begin = verl_now();
-    s_refused("trap '' TERM INT HUP; exec > /dev/null; sleep 1000", "did not describe itself within 10 s");
-    cr_assert_lt(verl_now() - begin, 20 * VERL_S);
+    s_refused("trap '' TERM INT HUP; exec > /dev/null; sleep 1000", "within 3.5 s in which it did nothing else");
+    s_refused("sleep 1000", "within 3.5 s in which it did nothing else");
+    cr_assert_lt(verl_now() - begin, 14 * VERL_S);
+}
+
+Test(command, a_program_that_works_has_longer, .timeout = 60)
+{
+    char error[1000] = "";
+    json_t *said = s_ask("timeout 5 yes >/dev/null; echo '" ONE "'", error, sizeof error);
+    cr_assert(said, "%s", error);
+    json_decref(said);
 }
 
 Test(command, a_program_is_asked_again_when_its_file_has_changed)
