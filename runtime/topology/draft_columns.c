@@ -94,9 +94,9 @@ s_given_otherwise(verl_draft_t *draft, int index, const verl_draft_need_t *need)
         for (int g = 0; verl_draft_is_upstream(draft, index, i) && g < draft->stages[i].gives_count; g++) {
             const verl_draft_give_t *give = &draft->stages[i].gives[g];
             if (strcmp(give->name, need->column) == 0)
-                return verl_pool_print(draft->pool,
-                                       "`%s` gives it as `%s`, so `uses = { %s = \"%s\" }` in [stage.%s] would be right",
-                                       draft->stages[i].name, give->as, need->name, give->as, draft->stages[index].name);
+                return verl_pool_print(draft->pool, "`%s` gives it as `%s`, so `uses = { %s = \"%s\" }` in [stage.%s] "
+                                       "would be right", draft->stages[i].name, give->as, need->name, give->as,
+                                       draft->stages[index].name);
         }
     return NULL;
 }
@@ -112,6 +112,16 @@ s_nearest_column(const verl_draft_t *draft, int index, const char *column)
     return nearest.best;
 }
 
+// The stage that makes a column which comes with another one: that one, or one upstream of it; -1: none.
+static int
+s_comes_from(const verl_draft_t *draft, int stage, const char *column)
+{
+    for (int m = 0; m < draft->stages_count; m++)
+        if ((m == stage || verl_draft_is_upstream(draft, stage, m)) && s_give(&draft->stages[m], column))
+            return m;
+    return -1;
+}
+
 // Is a column missing only because this stage, or one upstream of it, was told to depend on one that would bring it?
 static bool
 s_would_come(const verl_draft_t *draft, int index, const char *column)
@@ -120,11 +130,43 @@ s_would_come(const verl_draft_t *draft, int index, const char *column)
         int lacks = draft->stages[i].lacks;
         if (lacks < 0 || (i != index && !verl_draft_is_upstream(draft, index, i)))
             continue;
-        for (int m = 0; m < draft->stages_count; m++)
-            if ((m == lacks || verl_draft_is_upstream(draft, lacks, m)) && s_give(&draft->stages[m], column))
-                return true;
+        if (s_comes_from(draft, lacks, column) >= 0)
+            return true;
     }
     return false;
+}
+
+// How many of the columns that a stage misses would come with another one.
+static int
+s_brings(const verl_draft_t *draft, int index, int other)
+{
+    const verl_draft_stage_t *stage = &draft->stages[index];
+    int count = 0;
+    for (int i = 0; i < stage->needs_count; i++) {
+        const verl_draft_need_t *need = &stage->needs[i];
+        bool there = need->optional && !need->named;
+        for (int m = 0; m < draft->stages_count && !there; m++)
+            there = verl_draft_makes(draft, index, m, need->column);
+        count += !there && s_comes_from(draft, other, need->column) >= 0;
+    }
+    return count;
+}
+
+// The stage that brings most of what another one misses, this column among it: of those that do, the first. -1: none.
+static int
+s_lacks(const verl_draft_t *draft, int index, const char *column)
+{
+    int best = -1, most = 0;
+    for (int i = 0; i < draft->stages_count; i++) {
+        if (i == index || verl_draft_is_upstream(draft, i, index) || s_comes_from(draft, i, column) < 0)
+            continue;
+        int count = s_brings(draft, index, i);
+        if (count > most || (best >= 0 && count == most && verl_draft_is_upstream(draft, best, i))) {
+            best = i;
+            most = count;
+        }
+    }
+    return best;
 }
 
 // The cure where a stage that is not upstream gives the column; NULL: none does.
@@ -132,19 +174,21 @@ static const char *
 s_given_elsewhere(verl_draft_t *draft, int index, const char *column)
 {
     verl_draft_stage_t *stage = &draft->stages[index];
-    for (int i = 0; i < draft->stages_count; i++) {
-        if (i == index || !s_give(&draft->stages[i], column))
-            continue;
-        const char *other = draft->stages[i].name;
-        if (verl_draft_is_upstream(draft, i, index))
+    int lacks = s_lacks(draft, index, column);
+    if (lacks >= 0) {
+        const char *name = draft->stages[lacks].name, *maker = draft->stages[s_comes_from(draft, lacks, column)].name;
+        bool itself = s_give(&draft->stages[lacks], column);
+        stage->lacks = lacks;
+        stage->lost = true;
+        return verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on%s would be right",
+                               itself ? name : maker, name, itself ? "" : ", which comes behind that,");
+    }
+    for (int i = 0; i < draft->stages_count; i++)
+        if (i != index && s_give(&draft->stages[i], column))
             return verl_pool_print(draft->pool,
                                    "`%s` gives it, but depends on `%s`: another stage that gives it would be "
                                    "right",
-                                   other, stage->name);
-        stage->lacks = i;
-        stage->lost = true;
-        return verl_pool_print(draft->pool, "`%s` gives it, so \"%s\" in depends_on would be right", other, other);
-    }
+                                   draft->stages[i].name, stage->name);
     return NULL;
 }
 

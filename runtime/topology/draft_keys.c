@@ -78,8 +78,8 @@ verl_draft_mistyped(verl_draft_t *draft, const verl_node_t *node, const char *wh
             verl_nearest_offer(&nearest, names[n]);
         if (!nearest.best || verl_draft_ours(draft, key))
             continue;
-        verl_problem_add(&draft->problems, node->items[i]->key_at, "there is no key `%s` in %s: did you mean `%s`?", key,
-                         where, nearest.best);
+        verl_problem_add(&draft->problems, node->items[i]->key_at, "there is no key `%s` in %s: did you mean `%s`?",
+                         key, where, nearest.best);
         return true;
     }
     return false;

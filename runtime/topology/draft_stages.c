@@ -313,7 +313,8 @@ s_stages_of_actor(verl_draft_t *draft, const verl_draft_stage_t *besides, const 
     int actor = verl_draft_find_actor(draft, name);
     for (int i = 0; actor >= 0 && i < draft->stages_count; i++)
         if (draft->stages[i].actor == actor && &draft->stages[i] != besides)
-            list = verl_pool_print(draft->pool, "%s%s`%s`", list ? list : "", list ? " or " : "", draft->stages[i].name);
+            list = verl_pool_print(draft->pool, "%s%s`%s`", list ? list : "", list ? " or " : "",
+                                   draft->stages[i].name);
     return list;
 }
 
@@ -348,14 +349,14 @@ s_no_stage(verl_draft_t *draft, const verl_draft_stage_t *stage, const verl_node
                          "`depends_on` has an empty string in it: the name of a stage would be right");
     else if (of_actor)
         verl_problem_add(&draft->problems, item->at,
-                         "`%s` is an actor, and `%s` can depend only on stages: %s, which run in it, would be right", name,
-                         stage->name, of_actor);
+                         "`%s` is an actor, and `%s` can depend only on stages: %s, which run in it, would be right",
+                         name, stage->name, of_actor);
     else if (near)
         verl_problem_add(&draft->problems, item->at, "there is no stage `%s`: did you mean `%s`?", name, near);
     else if (giver)
         verl_problem_add(&draft->problems, item->at,
-                         "`%s` is a column, and `%s` can depend only on stages: `%s`, which gives it, would be right", name,
-                         stage->name, giver);
+                         "`%s` is a column, and `%s` can depend only on stages: `%s`, which gives it, would be right",
+                         name, stage->name, giver);
     else
         verl_problem_add(&draft->problems, item->at,
                          "there is no stage `%s` for `%s` to depend on: [stage.%s] would be "

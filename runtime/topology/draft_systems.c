@@ -1,5 +1,5 @@
-// draft_systems.c: where a key belongs that stands elsewhere: ours, or one of another system, which the options of every
-// table name in `also`.
+// draft_systems.c: where a key belongs that stands elsewhere: ours, or one of another system, which the options of
+// every table name in `also`.
 #include <stdio.h>
 #include <string.h>
 #include "runtime/topology/draft.h"
