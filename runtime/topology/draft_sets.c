@@ -51,6 +51,10 @@ s_set(verl_draft_t *draft, const char *set, int index)
     verl_toml_error_t error = { 0 };
     verl_node_t *root = s_read(draft, set, equals, &error);
     if (!root) {
+        if (strstr(error.text, "would be right")) {
+            verl_problem_add(&draft->problems, at, "%s", error.text);
+            return;
+        }
         const char *right = "a key such as stage.update.lr and a TOML value, or a bare word,";
         if (s_is_number(equals + 1) && strstr(error.text, "64 bits"))
             right = "a smaller number";

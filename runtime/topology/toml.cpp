@@ -30,6 +30,7 @@ verl_toml_trip()
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <string>
 #include <string_view>
 #include "runtime/topology/toml.h"
 #include "runtime/topology/toml_scan.h"
@@ -216,13 +217,31 @@ refuse_line(const char *text, size_t size, verl_toml_error_t *error)
     return refuse(error, "a character that cannot stand in this line", line, 1);
 }
 
-// The place of the key of a value that begins in the column of a line; the column where no key is before it.
-int
-key_column(const char *text, size_t size, int line, int column)
+// Where a line begins.
+size_t
+line_begin(const char *text, size_t size, int line)
 {
     size_t begin = 0;
     for (int i = 1; i < line; i++)
         begin = line_end(text, size, begin);
+    return begin;
+}
+
+// A line, without its end.
+std::string_view
+line_of(const char *text, size_t size, int line)
+{
+    size_t begin = line_begin(text, size, line), end = line_end(text, size, begin);
+    while (end > begin && (text[end - 1] == '\n' || text[end - 1] == '\r'))
+        end--;
+    return std::string_view(text + begin, end - begin);
+}
+
+// The place of the key of a value that begins in the column of a line; the column where no key is before it.
+int
+key_column(const char *text, size_t size, int line, int column)
+{
+    size_t begin = line_begin(text, size, line);
     size_t at = begin + static_cast<size_t>(column > 0 ? column - 1 : 0);
     if (at > size)
         return column;
@@ -240,6 +259,81 @@ key_column(const char *text, size_t size, int line, int column)
     return static_cast<int>(at - begin) + 1;
 }
 
+bool
+has(std::string_view text, const char *part)
+{
+    return text.find(part) != std::string_view::npos;
+}
+
+bool
+is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+// The word without quotes that stands where a value should, at a column of a line; empty: none does.
+std::string_view
+bare_word(std::string_view line, int column)
+{
+    const char *rest = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-/";
+    size_t at = column > 0 ? static_cast<size_t>(column - 1) : 0;
+    if (at >= line.size() || !is_letter(line[at]))
+        return {};
+    while (at > 0 && is_letter(line[at - 1]))
+        at--;
+    size_t end = line.find_first_not_of(rest, at);
+    return line.substr(at, end == std::string_view::npos ? end : end - at);
+}
+
+// What is wrong with a word that is no value, in `text`; false: it may be one.
+bool
+explain_word(std::string_view word, char *text, size_t size)
+{
+    std::string low(word);
+    std::transform(low.begin(), low.end(), low.begin(),
+                   [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); });
+    const char *shown = word.data();
+    int length = static_cast<int>(std::min<size_t>(word.size(), 80));
+    if (word.empty() || word == "true" || word == "false" || word == "nan" || word == "inf")
+        return false;
+    if (low == "none" || low == "null" || low == "nil")
+        std::snprintf(text, size, "`%.*s` is no value: leaving the key out would be right", length, shown);
+    else if (low == "true" || low == "false")
+        std::snprintf(text, size, "`%.*s` is no value: %s would be right", length, shown, low.c_str());
+    else
+        std::snprintf(text, size, "`%.*s` is no value: \"%.*s\", in quotes, would be right", length, shown, length,
+                      shown);
+    return true;
+}
+
+// What the parser says of a mistake, in our words where they can say more.
+verl_node_t *
+refuse_mistake(const toml::parse_error &why, const char *text, size_t size, verl_toml_error_t *error)
+{
+    std::string_view said = why.description();
+    int line = static_cast<int>(why.source().begin.line), column = static_cast<int>(why.source().begin.column);
+    std::string_view source = line_of(text, size, line);
+    bool control = std::any_of(source.begin(), source.end(), [](char c) {
+        return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+    });
+    if (has(said, "string: ") && (has(said, "end-of-file") || (has(said, "control characters") && !control)))
+        return refuse(error, "a string that nothing closes: a quote at its end would be right", line, column);
+    bool value = has(said, "expected 'nan'") || has(said, "expected 'inf'") || has(said, "expected 'true'") ||
+                 has(said, "expected 'false'") || has(said, "value-terminator") || has(said, "determine value type");
+    if (value && explain_word(bare_word(source, column), error->text, sizeof error->text))
+        return refuse(error, std::string(error->text), line, column);
+    if (has(said, "cannot redefine")) {
+        column = key_column(text, size, line, column);
+        size_t from = static_cast<size_t>(column > 0 ? column - 1 : 0);
+        if (from < source.size() && (source[from] == '"' || source[from] == '\'')) {
+            std::string_view key = source.substr(from + 1, source.find(source[from], from + 1) - from - 1);
+            return refuse(error, std::string("`") + std::string(key) + "` is there already: once would be right", line,
+                          column);
+        }
+    }
+    return refuse(error, said, line, column);
+}
+
 verl_node_t *
 parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error)
 {
@@ -247,7 +341,8 @@ parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_error_t *error
     copier self = { pool, false, nullptr, {} };
     verl_node_t *root = copy(self, table, 0);
     error->bound = self.why;
-    return root ? root : refuse(error, self.why ? self.why : "no memory for the document", self.at.line, self.at.column);
+    const char *why = self.why ? self.why : "no memory for the document";
+    return root ? root : refuse(error, why, self.at.line, self.at.column);
 }
 
 } // namespace
@@ -263,11 +358,11 @@ verl_toml_parse(const char *text, size_t size, verl_pool_t *pool, verl_toml_erro
     try {
         return parse(text, size, pool, error);
     } catch (const toml::parse_error &why) {
-        const auto &at = why.source().begin;
-        int line = static_cast<int>(at.line), column = static_cast<int>(at.column);
-        if (why.description().find("cannot redefine") != std::string_view::npos)
-            column = key_column(text, size, line, column);
-        return refuse(error, why.description(), line, column);
+        try {
+            return refuse_mistake(why, text, size, error);
+        } catch (...) {
+            return refuse(error, "no memory for the document", 0, 0);
+        }
     } catch (const verl_toml_assertion &) {
         try {
             return refuse_line(text, size, error);

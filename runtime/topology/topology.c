@@ -43,8 +43,9 @@ s_parse(verl_draft_t *draft, const text_t *text, int origin)
     verl_toml_error_t error;
     verl_node_t *root = verl_toml_parse(text->bytes, text->size, draft->pool, &error);
     verl_at_t at = { .origin = origin, .line = error.line, .column = error.column };
+    const char *kind = !root && error.line && !error.bound ? "this is no TOML: " : "";
     if (!root)
-        verl_problem_add(&draft->problems, at, "%s%s", error.line && !error.bound ? "this is no TOML: " : "", error.text);
+        verl_problem_add(&draft->problems, at, "%s%s", kind, error.text);
     else if (origin != -1)
         verl_node_originate(root, origin);
     return root;
