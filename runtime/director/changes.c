@@ -152,12 +152,22 @@ s_refuse_errors(director_t *self, change_t *change, verl_topology_errors_t *erro
     s_refuse(self, change, "%s", errors->count ? text : "no memory to check the change");
 }
 
-// A change that only batches behind the last could follow would be in force for none, and could not be made again.
+// Does a successor get unfinished batches of before the cut?
 static bool
-s_is_too_late(const director_t *self, const verl_plan_t *after, int64_t at, char *text, size_t size)
+s_takes_over(const change_t *change)
 {
-    int64_t last = verl_plan_last(after);
-    if (at <= last && verl_ledger_granted(self->ledger) < last)
+    bool replaces = false;
+    for (int i = 0; i < change->difference->actors_count; i++)
+        replaces |= change->difference->actors[i].fate == VERL_FATE_REPLACED;
+    return change->now && replaces;
+}
+
+// A change that only batches behind the last could follow would be in force for none.
+static bool
+s_is_too_late(const director_t *self, const change_t *change, int64_t at, char *text, size_t size)
+{
+    int64_t last = verl_plan_last(change->difference->after);
+    if (at <= last && (verl_ledger_granted(self->ledger) < last || s_takes_over(change)))
         return false;
     snprintf(text, size, "the run ends with batch %" PRId64 ", before the change could be in force", last);
     return true;
@@ -168,7 +178,6 @@ static const char *
 s_objection(const director_t *self, const change_t *change, char *text, size_t size)
 {
     int64_t granted = verl_ledger_granted(self->ledger);
-    const verl_plan_t *plan = change->difference->after;
     if (change->difference->empty)
         return "nothing would change";
     if (self->draining || self->phase == PHASE_SAVING)
@@ -178,7 +187,7 @@ s_objection(const director_t *self, const change_t *change, char *text, size_t s
                  change->at, granted + 1);
         return text;
     }
-    if (s_is_too_late(self, plan, change->at, text, size))
+    if (s_is_too_late(self, change, change->at, text, size))
         return text;
     return change->now ? verl_objection_to_now(self, change, text, size) : NULL;
 }
@@ -258,7 +267,7 @@ s_commit(director_t *self, change_t *change)
 {
     verl_error_t error = { "" };
     json_t *answer = NULL;
-    if (s_is_too_late(self, change->candidate->plan, -1, error.text, sizeof error.text) ||
+    if (s_is_too_late(self, change, -1, error.text, sizeof error.text) ||
         verl_cut(self, change, &answer, &error)) {
         s_refuse(self, change, "%s", error.text);
         return;

@@ -146,6 +146,20 @@ s_add(verl_resume_t *from, int64_t revision, json_t *event, verl_error_t *error)
     return 0;
 }
 
+// A life began at `step`: what came into force from there on is made again. A successor that took over the last batches,
+// so that none was left to be the first of its revision, is in force as early as the order of the changes lets it.
+static void
+s_begin_again(verl_resume_t *from, int64_t step)
+{
+    int64_t last = verl_plan_last(from->plan), before = step;
+    for (verl_resume_cut_t *cut = from->cuts; cut; cut = cut->next) {
+        if (cut->first < step)
+            continue;
+        cut->pending = true;
+        cut->first = before = cut->first > last ? before : cut->first;
+    }
+}
+
 static int
 s_read_event(verl_resume_t *from, json_t *line, verl_error_t *error)
 {
@@ -156,8 +170,8 @@ s_read_event(verl_resume_t *from, json_t *line, verl_error_t *error)
     if (strcmp(event, "begun") == 0)
         s_forget(from);
     const json_t *step = strcmp(event, "resumed") == 0 ? json_object_get(line, "from") : NULL;   // a life, no pause
-    for (verl_resume_cut_t *cut = step ? from->cuts : NULL; cut; cut = cut->next)
-        cut->pending |= cut->first >= json_integer_value(step);
+    if (step)
+        s_begin_again(from, json_integer_value(step));
     from->numbers = revision > from->numbers ? revision : from->numbers;
     return strcmp(event, "cut") == 0 ? s_add(from, revision, line, error) : 0;
 }
@@ -223,6 +237,7 @@ verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error
     from->plan = from->owned;
     if (s_read_log(directory, from, error))
         return -1;
+    s_begin_again(from, from->step);
     // What came into force before the checkpoint is in its revision already.
     for (verl_resume_cut_t **link = &from->cuts; *link;) {
         verl_resume_cut_t *cut = *link;

@@ -185,3 +185,38 @@ Test(inject_swap, now_cures_an_actor_that_hangs, .timeout = 600)
     s_each_once(&run);
     run_done(&run);
 }
+
+#define SHORT_CHAIN CHAIN("steps = 12\nmax_in_flight = 12\n", "", "busy_ms = 200\nliveness = 0\n", "")
+
+// Where all batches have their permits none is left to be the first of the revision; who takes over has the others.
+Test(inject_swap, now_cures_an_actor_that_hangs_in_the_last_batches, .timeout = 600)
+{
+    for (int killed = 0; killed < 2; killed++) {
+        run_t run;
+        run_start(&run, SHORT_CHAIN, "");
+        s_await(&run);
+        s_until_done(&run, 1);
+        kill((pid_t) s_actor(&run, "mid", "pid"), SIGSTOP);
+        said_t said = s_inject(&run, "--now swap mid");
+        DOES(said, "from batch 12 on: replaced mid");
+        if (killed)
+            s_resume(&run);
+        else
+            run_wait(&run, 60);
+        cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+        s_each_once(&run);
+        run_done(&run);
+    }
+}
+
+// A change that no batch is left for is refused also where it is to be in force at once.
+Test(inject_swap, now_of_options_alone_is_too_late_for_the_last_batches, .timeout = 600)
+{
+    run_t run;
+    run_start(&run, SHORT_CHAIN, "");
+    s_await(&run);
+    said_t said = s_inject(&run, "--now set stage.mid.busy_ms=1");
+    REFUSES(said, 1, "before the change could be in force");
+    s_interrupt(&run);
+    run_done(&run);
+}
