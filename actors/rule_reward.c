@@ -97,7 +97,7 @@ s_declare(verl_declaration_t *declaration, const void *state, const void *option
     verl_rule_destroy(&rule);
     if (self->overlong_buffer > 0 && self->max_length == 0)
         verl_declare_error(declaration, "overlong_buffer",
-                           "is %lld tokens at the end of max_length, which is not given: it too would be right",
+                           "is %lld tokens at the end of max_length, which is not given: max_length too would be right",
                            (long long) self->overlong_buffer);
     else if (self->overlong_buffer > self->max_length)
         verl_declare_error(declaration, "overlong_buffer",
