@@ -263,6 +263,8 @@ void verl_declare_give(verl_declaration_t *declaration, const char *column);    
 void verl_declare_space(verl_declaration_t *declaration, const char *column, const char *space, const char *who);
 // A source that ends: how many batches it has in all.
 void verl_declare_batches(verl_declaration_t *declaration, int64_t batches);
+// A source whose options do not say how many rows a batch has: so many.
+void verl_declare_rows(verl_declaration_t *declaration, int64_t rows);
 // The stage writes this file, whose name `option` gives, in the run directory: no other stage may.
 void verl_declare_writes(verl_declaration_t *declaration, const char *option, const char *file);
 // The stage works row by row, or gives a row map, like .by_row and .maps of one that always does.
@@ -277,6 +279,7 @@ bool        verl_declare_is_source(const verl_declaration_t *declaration);
 // The topology says whose published weights the stage works with.
 bool        verl_declare_has_weights(const verl_declaration_t *declaration);
 // Something is wrong with an option (NULL: with the stage): what is wrong: what would be right. May be called often.
+// Of a list, the entry is shown that the sentence names.
 void verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // column: "name", or "name of other" as in .needs.

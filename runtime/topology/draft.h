@@ -76,6 +76,7 @@ typedef struct verl_draft_stage {
     bool ordered;                  // not in a cycle, nor behind one
     bool by_row, maps;             // as its handler always does, or as it declared
     int64_t batches;               // of a source that ends; -1: never
+    int64_t rows;                  // of a batch of a source whose options do not say it; 0: not known
     const char *writes;            // a file of the run directory; NULL: none
     const char *divides_option;    // says how many rows it works on at a time; NULL: no matter
     int64_t divides;
@@ -128,12 +129,12 @@ verl_at_t verl_draft_key_at(const verl_node_t *node, const char *key, verl_at_t 
 // Is it a name that stages, actors and files may have? Reports where not.
 bool verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at_t at);
 
-// draft_systems.c. The system that calls an option `key`, by its whole name or the last parts of it, in a buffer; NULL:
-// Reports a key of a table that is nobody's and was probably meant to be one of some others, which are absent. False: there
-// is none.
+// Reports a key of a table that is nobody's and was probably meant to be one of some others, which are absent. False:
+// there is none.
 bool verl_draft_mistyped(verl_draft_t *draft, const verl_node_t *node, const char *where, const char *const *names,
                          int names_count);
 
+// draft_systems.c. The system that calls an option `key`, by its whole name or the last parts of it, in a buffer; NULL:
 // none does.
 const char *verl_draft_system(const verl_option_t *option, const char *key, char *system, size_t size);
 // A key of ours or of another system: what it is called here, and where it belongs. NULL: of none that is known.

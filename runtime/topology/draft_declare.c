@@ -198,13 +198,31 @@ verl_declare_batches(verl_declaration_t *declaration, int64_t batches)
 }
 
 void
+verl_declare_rows(verl_declaration_t *declaration, int64_t rows)
+{
+    declaration->stage->rows = rows < 0 ? 0 : rows;
+}
+
+// Is one file the other, or in it as if that were a folder?
+static bool
+s_collide(const char *file, const char *other)
+{
+    size_t length = strlen(file), size = strlen(other), less = length < size ? length : size;
+    const char *longer = length < size ? other : file;
+    return strncmp(file, other, less) == 0 && (length == size || longer[less] == '/');
+}
+
+void
 verl_declare_writes(verl_declaration_t *declaration, const char *option, const char *file)
 {
     verl_draft_t *draft = declaration->draft;
     for (int i = 0; i < draft->stages_count; i++)
-        if (draft->stages[i].writes && strcmp(draft->stages[i].writes, file) == 0)
-            verl_declare_error(declaration, option, "'%s' is what `%s` writes already: another name would be right", file,
-                               draft->stages[i].name);
+        if (draft->stages[i].writes && s_collide(draft->stages[i].writes, file)) {
+            bool same = strcmp(draft->stages[i].writes, file) == 0;
+            verl_declare_error(declaration, option, "'%s' is what `%s` writes already%s: another name would be right",
+                               same ? file : draft->stages[i].writes, draft->stages[i].name,
+                               same ? "" : ", and one of the two would have to be a folder");
+        }
     declaration->stage->writes = verl_pool_copy(draft->pool, file);
 }
 
@@ -252,6 +270,29 @@ verl_draft_option_at(const verl_draft_t *draft, const verl_draft_stage_t *stage,
     return verl_draft_at(stage->node, option, at);
 }
 
+// Where an option was written; of a list, the entry that a sentence names first, by the longest name.
+static verl_at_t
+s_blamed(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *option, const char *text)
+{
+    const verl_node_t *node = verl_node_get(stage->node, option);
+    const verl_value_t *value = verl_value_get(&stage->options, option);
+    const char *first = NULL;
+    verl_at_t at = verl_draft_option_at(draft, stage, option);
+    node = node ? node : verl_node_get(draft->actors[stage->actor].node, option);
+    value = value ? value : verl_value_get(s_state(draft, stage), option);
+    bool list = node && value && node->type == VERL_NODE_ARRAY && value->type == VERL_VALUE_ARRAY;
+    size_t longest = 0;
+    for (int i = 0; list && node->count == value->count && i < node->count; i++) {
+        const char *entry = value->items[i].string, *found = entry && *entry ? strstr(text, entry) : NULL;
+        if (!found || (first && (found > first || (found == first && strlen(entry) < longest))))
+            continue;
+        first = found;
+        longest = strlen(entry);
+        at = node->items[i]->at;
+    }
+    return at;
+}
+
 void
 verl_declare_error(verl_declaration_t *declaration, const char *option, const char *format, ...)
 {
@@ -261,7 +302,7 @@ verl_declare_error(verl_declaration_t *declaration, const char *option, const ch
     va_start(arguments, format);
     const char *text = verl_pool_vprint(draft->pool, format, arguments);
     va_end(arguments);
-    verl_at_t at = option ? verl_draft_option_at(draft, stage, option) : stage->at;
+    verl_at_t at = option ? s_blamed(draft, stage, option, text) : stage->at;
     verl_problem_add(&draft->problems, at, "`%s`: %s", option ? option : stage->name, text);
     declaration->errors++;
 }

@@ -145,6 +145,7 @@ verl_draft_count(const verl_draft_t *draft, const verl_draft_stage_t *stage)
         const verl_draft_stage_t *maker = &draft->stages[at];
         bool source = s_outer(draft, at) < 0;
         int64_t rows = s_option(draft, maker, source ? "rows" : "samples");
+        rows = source && rows < 0 && maker->rows > 0 ? maker->rows : rows;
         if (rows < 0 || count.rows > INT64_C(1000000000000000) / rows)
             return unknown;
         count.rows *= rows;
