@@ -111,11 +111,26 @@ s_on_done(director_t *self, party_t *party, int64_t number, verl_reader_t *reade
     return 0;
 }
 
+// "read back its state", and what helps where that is a checkpoint's: another will fail in the same way.
+static const char *
+s_restored(const party_t *party, char *text, size_t size)
+{
+    const char *end = party->restore ? strrchr(party->restore, '/') : NULL, *folder = end;
+    while (folder && folder > party->restore && folder[-1] != '/')
+        folder--;
+    if (folder && strncmp(folder, "step-", 5) == 0)
+        snprintf(text, size, "read back its state; without %.*s the run would go on from an earlier step",
+                 (int) (end - party->restore), party->restore);
+    else
+        snprintf(text, size, "read back its state");
+    return text;
+}
+
 static int
 s_on_failed(director_t *self, party_t *party, int64_t number, verl_reader_t *reader, verl_error_t *error)
 {
     int64_t stage, batch;
-    char text[1024], label[300], why[1600];
+    char text[1024], label[300], why[2600], restored[1200];
     if (verl_read_int(reader, &stage) || verl_read_int(reader, &batch) || verl_read_cstr(reader, text, sizeof text) ||
         stage < -1)
         return verl_error_set(error, "a report of a failure is malformed");
@@ -132,7 +147,9 @@ s_on_failed(director_t *self, party_t *party, int64_t number, verl_reader_t *rea
         snprintf(why, sizeof why, "%s (while stage `%s` of `%s` handled batch %" PRId64 ")", text, name, label, batch);
     else
         snprintf(why, sizeof why, "%s (while `%s` %s)", text, label,
-                 party->restoring ? "read back its state" : party->ready ? "worked" : "was being prepared");
+                 party->restoring ? s_restored(party, restored, sizeof restored)
+                 : party->ready   ? "worked"
+                                  : "was being prepared");
     // One that had prepared does not like its new stages, and goes on as it was: only their change ends.
     bool well = stage >= 0 && party->ready;
     if (!verl_changes_failed(self, number, why) || !well)

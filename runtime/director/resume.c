@@ -76,8 +76,9 @@ s_read_manifest(verl_resume_t *from, int64_t *ret_revision, verl_error_t *error)
     if (!json_is_integer(step) || json_integer_value(step) != from->step || !json_is_integer(revision) ||
         json_integer_value(revision) < 1 || !json_is_integer(cut) || json_integer_value(cut) < 0 ||
         json_integer_value(cut) > from->step || !json_is_array(actors))
-        failed = verl_error_set(error, "%s is no manifest of step %" PRId64 "%s%s", path, from->step,
-                                manifest ? "" : ": ", manifest ? "" : wrong.text);
+        failed = verl_error_set(error, "%s is no manifest of step %" PRId64 "%s%s; without %s the run would go on from "
+                                "an earlier step", path, from->step, manifest ? "" : ": ", manifest ? "" : wrong.text,
+                                from->checkpoint);
     from->cut = json_integer_value(cut);
     from->actors = failed ? NULL : json_incref(actors);
     from->base = json_incref(json_object_get(manifest, "base"));

@@ -254,13 +254,16 @@ Test(resume, refuses_what_lacks_a_state_or_the_log_of_its_changes, .timeout = 30
     run_wait(&run, 20);
     s_shell(&run, "mv $LAST/policy gone");
     s_does_not_resume(&run, "the state of actor `policy`: No such file");
-    s_shell(&run, "mv gone $LAST/policy && mv run/run.log gone");
+    s_shell(&run, "mv gone $LAST/policy && cp $LAST/policy/optimizer.bin gone && "
+                  "truncate -s 1000 $LAST/policy/optimizer.bin");
+    s_does_not_resume(&run, "read back its state; without .*/step-[0-9]* the run would go on from an earlier step)");
+    s_shell(&run, "mv gone $LAST/policy/optimizer.bin && mv run/run.log gone");
     s_does_not_resume(&run, "run.log, which says how the run was changed: No such file");
     s_shell(&run, "mkdir run/run.log");
     s_does_not_resume(&run, "run.log, which says how the run was changed: Is a directory");
     s_shell(&run, "rmdir run/run.log && mv gone run/run.log && cp $LAST/manifest.json . && "
                   "sed -i 's/\"actors\"/\"people\"/' $LAST/manifest.json");
-    s_does_not_resume(&run, "is no manifest of step");
+    s_does_not_resume(&run, "is no manifest of step [0-9]*; without .*/step-[0-9]* the run would go on from");
     s_shell(&run, "mv manifest.json $LAST && exec " VERL_BINARY_DIR "/bin/verl-run --quiet --resume run >resumed 2>&1");
     s_is_the_same(&run, metrics, recorded);
     run_done(&run);
