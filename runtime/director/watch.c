@@ -5,21 +5,38 @@
 #include <unistd.h>
 
 #define BATCH_MOST (INT64_C(1) << 53)
+#define FAMILY     64                       // processes that are looked at for one actor
 
-// Of the process, in bytes, from /proc; 0: unknown.
+// Of a process, in bytes, from /proc; 0: unknown. With its children and theirs (a program is its guard's child), as many
+// as are `left` to be looked at.
 static int64_t
-s_memory(pid_t pid)
+s_memory(pid_t pid, int *left)
 {
     char path[64];
     long long whole = 0, resident = 0;
+    int child;
     snprintf(path, sizeof path, "/proc/%d/statm", (int) pid);
-    FILE *file = pid > 0 ? fopen(path, "re") : NULL;
+    FILE *file = pid > 0 && (*left)-- > 0 ? fopen(path, "re") : NULL;
     if (!file)
         return 0;
     if (fscanf(file, "%lld %lld", &whole, &resident) != 2)
         resident = 0;
     fclose(file);
-    return (int64_t) resident * sysconf(_SC_PAGESIZE);
+    int64_t bytes = (int64_t) resident * sysconf(_SC_PAGESIZE);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int) pid, (int) pid);
+    file = fopen(path, "re");
+    while (file && fscanf(file, "%d", &child) == 1)
+        bytes += s_memory(child, left);
+    if (file)
+        fclose(file);
+    return bytes;
+}
+
+static int64_t
+s_party_memory(const party_t *party)
+{
+    int left = FAMILY;
+    return s_memory(party->instance->pid, &left);   // of a thread of this process: 0
 }
 
 static double
@@ -56,7 +73,7 @@ s_party(const director_t *self, const party_t *party)
                                verl_party_label(party, label, sizeof label), "name", party->name, "incarnation",
                                (json_int_t) party->incarnation, "replica", (json_int_t) party->replica, "pid",
                                alive ? (int) party->instance->pid : 0, "state", s_party_state(party), "ready",
-                               party->ready, "memory", (json_int_t) (alive ? s_memory(party->instance->pid) : 0));
+                               party->ready, "memory", (json_int_t) (alive ? s_party_memory(party) : 0));
     if (party->paused)
         json_object_set_new(
             object, "paused",

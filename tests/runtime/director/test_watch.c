@@ -202,3 +202,31 @@ Test(watch, the_last_profile_stands_in_the_log_of_a_run_that_has_ended)
     free(log);
     run_done(&run);
 }
+
+// It says what it is, and never hello. What it holds is its own, not its guard's.
+Test(watch, an_actor_that_is_a_program_has_the_memory_of_the_program)
+{
+    run_t run;
+    char path[128];
+    json_int_t memory = 0;
+    run_start_after(&run,
+                    "cat >b.sh <<'END'\n#!/bin/bash\nif [ \"$VERL_DESCRIBE\" ]; then\n"
+                    "    echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\",'\n"
+                    "    echo '\"about\": \"\",'\n"
+                    "    echo '\"needs\": [], \"gives\": [], \"source\": false, \"by_row\": false, \"maps\": false,'\n"
+                    "    echo '\"options\": {}}]}'\n    exit\nfi\n"
+                    "x=$(head -c 64000000 /dev/zero | tr '\\0' a)\nsleep 100\nEND\nchmod +x b.sh\n",
+                    "[run]\nname = \"large\"\nsteps = 5\n[stage.a]\nkind = \"synthetic\"\n"
+                    "[stage.b]\nkind = \"command\"\ncommand = [\"./b.sh\"]\ndepends_on = [\"a\"]\nliveness = 60\n", "");
+    snprintf(path, sizeof path, "%s/run", run.folder);
+    verl_client_t *client = NULL;
+    for (int64_t limit = verl_now() + 20 * SLOWER * VERL_S; memory < 48 << 20 && verl_now() < limit; usleep(20000)) {
+        verl_error_t error = { "" };
+        client = client ? client : verl_client_open(path, false, &error);
+        json_t *status = client ? s_ask(client, json_pack("{s:s}", "do", "status")) : NULL;
+        memory = json_integer_value(json_object_get(json_array_get(json_object_get(status, "actors"), 1), "memory"));
+        json_decref(status);
+    }
+    cr_expect_geq(memory, 48 << 20);
+    s_end(&run, &client);
+}
