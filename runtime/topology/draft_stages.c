@@ -111,8 +111,9 @@ s_no_actor(verl_draft_t *draft, const verl_draft_stage_t *stage)
                          nearest.best);
     else if (stage->at.origin != -1 && s_some_stages(draft, stage)) // it may be meant to be a new one, or not
         verl_problem_add(&draft->problems, stage->at,
-                         "there is no stage `%s` (there are %s), and a new one would need `kind` or `actor`", stage->name,
-                         s_some_stages(draft, stage));
+                         "there is no stage `%s` (there are %s), and a new one would need `kind = \"%s\"` for an actor of "
+                         "its own, or `actor`", stage->name, s_some_stages(draft, stage),
+                         s_likely_kind(draft, stage->node));
     else
         verl_problem_add(&draft->problems, stage->at,
                          "%s names neither a kind nor an actor: `kind = \"%s\"` for an "
