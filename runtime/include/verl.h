@@ -271,7 +271,7 @@ void verl_declare_writes(verl_declaration_t *declaration, const char *option, co
 void verl_declare_by_row(verl_declaration_t *declaration);
 void verl_declare_maps(verl_declaration_t *declaration);
 // The stage works on so many rows at a time, as `option` says (0: on all of them), filled up to all that was made of one
-// row. Where the rows of a batch are known before the start, these have to divide them.
+// row. Where the rows of a batch are known before the start, both numbers have to divide them.
 void verl_declare_divides(verl_declaration_t *declaration, const char *option, int64_t rows);
 // The stage's name in the topology, and whether it has no dependency.
 const char *verl_declare_stage(const verl_declaration_t *declaration);

@@ -234,9 +234,9 @@ Test(rule_reward, a_source_that_is_no_text_is_refused)
     rig_close(&rig);
 }
 
-// Checks a topology in which a stage with these metrics cuts its batches into two parts.
+// Checks a topology in which a stage with these options cuts its batches into two parts.
 static verl_plan_t *
-s_load_in_parts(const char *metrics, verl_topology_errors_t *errors)
+s_load_in_parts(const char *options, verl_topology_errors_t *errors)
 {
     char text[1024];
     verl_error_t error = { "" };
@@ -245,20 +245,28 @@ s_load_in_parts(const char *metrics, verl_topology_errors_t *errors)
                          "[run]\nsteps = 1\n"
                          "[stage.data]\nkind = 'loader'\nfiles = ['" VERL_SOURCE_DIR
                          "/topologies/data/addition-sft.jsonl']\nrows = 0\n"
-                         "[stage.reward]\nkind = 'rule-reward'\nrule = 'random'\nmetrics = '%s'\nparts = 2\n"
-                         "depends_on = ['data']\n", metrics);
+                         "[stage.reward]\nkind = 'rule-reward'\nrule = 'random'\n%s\nparts = 2\n"
+                         "depends_on = ['data']\n", options);
     return verl_topology_load_text(text, (size_t) bytes, "t.toml", NULL, 0, errors);
 }
 
 Test(rule_reward, a_held_out_set_is_measured_whole)
 {
     verl_topology_errors_t errors;
-    cr_assert_null(s_load_in_parts("val", &errors));
+    cr_assert_null(s_load_in_parts("metrics = 'val'", &errors));
     cr_assert(strstr(errors.items[0], "works on whole batches"), "%s", errors.items[0]);
     verl_topology_errors_done(&errors);
-    verl_plan_t *plan = s_load_in_parts("train", &errors);
+    verl_plan_t *plan = s_load_in_parts("metrics = 'train'", &errors);
     cr_assert(plan, "%s", errors.count ? errors.items[0] : "");
     verl_plan_destroy(&plan);
+}
+
+Test(rule_reward, a_buffer_of_tokens_has_a_length_that_it_ends_at)
+{
+    verl_topology_errors_t errors;
+    cr_assert_null(s_load_in_parts("overlong_buffer = 3", &errors));
+    cr_assert(strstr(errors.items[0], "3 tokens at the end of max_length, which is not given"), "%s", errors.items[0]);
+    verl_topology_errors_done(&errors);
 }
 
 Test(rule_reward, one_prompt_of_a_held_out_set_is_shown_once)

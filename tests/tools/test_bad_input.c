@@ -74,6 +74,8 @@ Test(bad_input, a_mini_batch_that_does_not_divide)
 {
     s_refuses_set("stage.update.mini_batch=5", "8 rows of a batch (4 of `prompts` × 2 of `generate`) do not divide");
     s_refuses_set("stage.update.mini_batch=1000", "8 would be right");
+    s_refuses_set("stage.update.mini_batch=3", "`mini_batch` is 3, and the 8 rows of a batch");
+    s_refuses(FILES, RIGHT, "--set stage.prompts.rows=0 --set stage.update.mini_batch=1000", "rows of a batch");
 }
 
 Test(bad_input, wrong_types_and_unknown_keys)
