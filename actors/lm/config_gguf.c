@@ -279,6 +279,39 @@ s_read_ids(const s_reading_t *reading, verl_lm_config_t *config)
     return 0;
 }
 
+// The key of the metadata that a word of config.json stands for, behind the architecture; NULL: for none.
+static const char *
+s_key_of(const char *word, size_t length)
+{
+    static const char *const keys[][2] = {
+        {"hidden_size", "embedding_length"}, {"num_hidden_layers", "block_count"},
+        {"num_attention_heads", "attention.head_count"}, {"num_key_value_heads", "attention.head_count_kv"},
+        {"head_dim", "attention.key_length"}, {"intermediate_size", "feed_forward_length"},
+        {"max_position_embeddings", "context_length"}, {"rope_theta", "rope.freq_base"},
+        {"rms_norm_eps", "attention.layer_norm_rms_epsilon"}};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (strlen(keys[i][0]) == length && memcmp(word, keys[i][0], length) == 0)
+            return keys[i][1];
+    return NULL;
+}
+
+// A sentence about a configuration, with the keys of the metadata in place of those of config.json.
+static int
+s_fail_check(const s_reading_t *reading, const char *what)
+{
+    char   said[600] = "";
+    size_t used = 0;
+    while (*what && used < sizeof said) {
+        size_t      length = strspn(what, "abcdefghijklmnopqrstuvwxyz_");
+        const char *key = s_key_of(what, length);
+        length += length == 0;
+        used += (size_t) (key ? snprintf(said + used, sizeof said - used, "%s.%s", reading->architecture, key)
+                              : snprintf(said + used, sizeof said - used, "%.*s", (int) length, what));
+        what += length;
+    }
+    return s_fail(reading, "%s", said);
+}
+
 int
 verl_lm_config_from_gguf(const verl_gguf_t *file, const char *name, verl_lm_config_t *ret_config, char *error,
                          size_t error_size)
@@ -295,7 +328,7 @@ verl_lm_config_from_gguf(const verl_gguf_t *file, const char *name, verl_lm_conf
         || s_read_flags(&reading, ret_config) || s_read_rope(&reading, ret_config)
         || s_read_ids(&reading, ret_config))
         return -1;
-    return verl_lm_config_check(ret_config, what, sizeof what) ? s_fail(&reading, "%s", what) : 0;
+    return verl_lm_config_check(ret_config, what, sizeof what) ? s_fail_check(&reading, what) : 0;
 }
 
 bool

@@ -330,9 +330,9 @@ s_read_config(const s_document_t *document, verl_lm_config_t *config)
     config->family = family->family;
     config->bos = -1;
     if (s_refuse(document) || s_read_sizes(document, family, config) || s_read_flags(document, config)
-        || s_read_rope(document, config) || s_read_ids(document, config) || s_read_pad(document, config))
+        || s_read_rope(document, config) || s_read_ids(document, config) || s_check(document, config))
         return -1;
-    return s_check(document, config);
+    return s_read_pad(document, config);
 }
 
 int

@@ -72,10 +72,12 @@ static int
 s_say_not_finite(const verl_lm_source_t *source, const s_job_t *job, int64_t piece)
 {
     int64_t at = (piece - job->first_piece) * PIECE;
+    char    name[VERL_LM_STORED_NAME];
     while (s_all_finite(job->out + at, 1))
         at++;
+    verl_lm_source_name(source, job->tensor.name, name);
     return s_fail(source, "tensor %s holds %s at row %" PRId64 ", column %" PRId64 ": weights must be finite",
-                  job->tensor.name, job->out[at] == job->out[at] ? "an infinity" : "a NaN", at / job->tensor.cols,
+                  name, job->out[at] == job->out[at] ? "an infinity" : "a NaN", at / job->tensor.cols,
                   at % job->tensor.cols);
 }
 

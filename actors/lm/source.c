@@ -37,7 +37,7 @@ verl_lm_source_close(verl_lm_source_t *self)
 static bool
 s_find_in_gguf(const verl_lm_source_t *source, const char *name, verl_lm_stored_t *ret)
 {
-    char                      gguf_name[96];
+    char                      gguf_name[VERL_LM_STORED_NAME];
     const verl_gguf_tensor_t *tensor = NULL;
     if (verl_lm_gguf_name(name, gguf_name, sizeof gguf_name))
         tensor = verl_gguf_tensor(source->gguf, gguf_name);
@@ -69,25 +69,35 @@ verl_lm_source_find(const verl_lm_source_t *self, const char *name, verl_lm_stor
     return self->gguf ? s_find_in_gguf(self, name, ret_stored) : s_find_in_shards(self, name, ret_stored);
 }
 
+void
+verl_lm_source_name(const verl_lm_source_t *self, const char *name, char ret_name[VERL_LM_STORED_NAME])
+{
+    if (!self->gguf || !verl_lm_gguf_name(name, ret_name, VERL_LM_STORED_NAME))
+        snprintf(ret_name, VERL_LM_STORED_NAME, "%s", name);
+}
+
 static int
 s_check_stored(const verl_lm_source_t *source, const verl_lm_tensor_t *tensor, const verl_lm_stored_t *stored)
 {
-    int dims = tensor->cols > 1 ? 2 : 1;
+    char name[VERL_LM_STORED_NAME];
+    int  dims = tensor->cols > 1 ? 2 : 1;
+    verl_lm_source_name(source, tensor->name, name);
     if (stored->type < 0)
-        return s_fail(source, "tensor %s has dtype %s: F32, F16 and BF16 are supported", tensor->name,
-                      stored->type_name);
+        return s_fail(source, "tensor %s has dtype %s: F32, F16 and BF16 are supported", name, stored->type_name);
     if (stored->dims <= 2 && stored->dims >= dims && stored->rows == tensor->rows && stored->cols == tensor->cols)
         return 0;
     return s_fail(source, "tensor %s has %d dimension%s, %" PRId64 " x %" PRId64 ": the configuration needs %" PRId64
-                  " x %" PRId64, tensor->name, stored->dims, stored->dims == 1 ? "" : "s", stored->rows, stored->cols,
+                  " x %" PRId64, name, stored->dims, stored->dims == 1 ? "" : "s", stored->rows, stored->cols,
                   tensor->rows, tensor->cols);
 }
 
 int
 verl_lm_source_need(const verl_lm_source_t *self, const verl_lm_tensor_t *tensor, verl_lm_stored_t *ret_stored)
 {
+    char name[VERL_LM_STORED_NAME];
+    verl_lm_source_name(self, tensor->name, name);
     if (!verl_lm_source_find(self, tensor->name, ret_stored))
-        return s_fail(self, "tensor %s is missing", tensor->name);
+        return s_fail(self, "tensor %s is missing", name);
     return s_check_stored(self, tensor, ret_stored);
 }
 

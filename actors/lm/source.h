@@ -33,6 +33,10 @@ void verl_lm_source_close(verl_lm_source_t *self);
 // The tensor of that Hugging Face name, in whatever shape. Returns whether it is there.
 bool verl_lm_source_find(const verl_lm_source_t *self, const char *name, verl_lm_stored_t *ret_stored);
 
+// That name as these files write it, for sentences.
+#define VERL_LM_STORED_NAME 96
+void verl_lm_source_name(const verl_lm_source_t *self, const char *name, char ret_name[VERL_LM_STORED_NAME]);
+
 // The tensor of that name and shape, in a type that holds weights. Returns 0, or -1 with one sentence.
 int  verl_lm_source_need(const verl_lm_source_t *self, const verl_lm_tensor_t *tensor, verl_lm_stored_t *ret_stored);
 

@@ -33,6 +33,7 @@ s_write_all(int fd, const void *data, size_t bytes)
     return 0;
 }
 
+// errno is 0 where the file ends before that.
 static int
 s_read_all(int fd, void *data, size_t bytes)
 {
@@ -40,7 +41,7 @@ s_read_all(int fd, void *data, size_t bytes)
     while (bytes > 0) {
         ssize_t got = read(fd, at, bytes);
         if (got == 0 || (got < 0 && errno != EINTR)) {
-            errno = got == 0 ? EIO : errno;
+            errno = got == 0 ? 0 : errno;
             return -1;
         }
         if (got > 0) {
@@ -80,6 +81,16 @@ s_save_optimizer(verl_stage_t *stage, const verl_policy_t *self, const char *pat
 }
 
 static int
+s_fail_read(verl_stage_t *stage, const char *path, int64_t parameters)
+{
+    if (errno != 0)
+        return verl_fail(stage, "cannot read '%s': %s", path, strerror(errno));
+    return verl_fail(stage, "'%s' is cut short: the optimizer's state of %lld parameters has %lld bytes", path,
+                     (long long) parameters,
+                     (long long) ((int64_t) sizeof(s_header_t) + 2 * parameters * (int64_t) sizeof(float)));
+}
+
+static int
 s_restore_optimizer(verl_stage_t *stage, verl_policy_t *self, const char *path)
 {
     verl_lm_optimizer_t *optimizer = &self->optimizer;
@@ -99,7 +110,7 @@ s_restore_optimizer(verl_stage_t *stage, verl_policy_t *self, const char *path)
     else if (rc == 0 && optimizer->count == 0 && verl_lm_optimizer_init(optimizer, total) != 0)
         rc = verl_fail(stage, "no memory for the optimizer's state of %lld parameters", (long long) total);
     else if (rc != 0 || s_read_all(fd, optimizer->m, bytes) != 0 || s_read_all(fd, optimizer->v, bytes) != 0)
-        rc = verl_fail(stage, "cannot read '%s': %s", path, strerror(errno));
+        rc = s_fail_read(stage, path, total);
     else
         optimizer->step = header.step;
     close(fd);

@@ -402,6 +402,24 @@ Test(policy, a_restored_policy_goes_on_as_if_nothing_had_been)
     cr_assert_eq(system(command), 0);
 }
 
+Test(policy, a_state_that_is_cut_short_is_told_as_that)
+{
+    rig_t rig;
+    char directory[] = "/tmp/verl-policy-XXXXXX", command[128], path[64];
+    cr_assert(mkdtemp(directory));
+    rig_open(&rig, "policy", "update", "update", MODEL, "lr = 1e-2", NULL);
+    s_repeat(&rig, 1);
+    cr_assert_eq(rig.kind->snapshot(&rig.stage, directory), 0, "%s", rig.stage.error.text);
+    snprintf(path, sizeof path, "%s/optimizer.bin", directory);
+    cr_assert_eq(truncate(path, 1000), 0);
+    cr_assert_eq(rig.kind->restore(&rig.stage, directory), -1);
+    cr_assert(strstr(rig.stage.error.text, "/optimizer.bin' is cut short: the optimizer's state of "), "%s",
+              rig.stage.error.text);
+    rig_close(&rig);
+    snprintf(command, sizeof command, "rm -r %s", directory);
+    cr_assert_eq(system(command), 0);
+}
+
 Test(policy, a_policy_that_never_learned_leaves_a_note_only)
 {
     rig_t rig;

@@ -299,6 +299,8 @@ Test(lm_config, each_thing_wrong_is_one_sentence)
         {LLAMA ", \"eos_token_id\": 100}", "eos_token_id 100 is outside the vocabulary of 100"},
         {LLAMA ", \"eos_token_id\": [1, \"x\"]}", "eos_token_id must be a token id"},
         {LLAMA ", \"pad_token_id\": 100}", "pad_token_id 100 is outside the vocabulary of 100"},
+        {"{\"model_type\": \"llama\", \"vocab_size\": -1, \"hidden_size\": 9, \"num_hidden_layers\": 1, "
+         "\"num_attention_heads\": 1, \"intermediate_size\": 1}", "vocab_size is -1: it must be between 1 and"},
         {LLAMA ", \"pad_token_id\": [1]}", "pad_token_id must be a whole number"},
         {LLAMA ", \"eos_token_id\": [1,2,3,4,5,6,7,8,9]}", "eos_token_id has 9 ids: at most 8"},
         {LLAMA ", \"max_position_embeddings\": 0}", "max_position_embeddings is 0"},

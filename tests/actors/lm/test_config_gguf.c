@@ -220,6 +220,14 @@ Test(lm_config_gguf, what_only_other_architectures_compute_is_refused)
         s_refused(MODEL(cases[i].entry), cases[i].says);
 }
 
+Test(lm_config_gguf, what_is_out_of_range_is_named_as_the_file_names_it)
+{
+    s_refused(MODEL(REAL("rope.freq_base", 0.5)), "f: llama.rope.freq_base is 0.5: it must be between");
+    s_refused(MODEL({"attention.head_count_kv", NULL, VERL_GGUF_U32, 3}),
+              "llama.attention.head_count (2) must be a multiple of llama.attention.head_count_kv (3)");
+    s_refused(MODEL({"attention.key_length", NULL, VERL_GGUF_U32, 3}), "llama.attention.key_length (3) must be even");
+}
+
 Test(lm_config_gguf, values_that_change_nothing_may_be_there)
 {
     s_factor(MODEL(REAL("rope.scaling.attn_factor", 1), REAL("attention.scale", 0), REAL("logit_scale", 1),

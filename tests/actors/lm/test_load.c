@@ -240,6 +240,21 @@ Test(lm_load, weights_that_do_not_fit_the_configuration_are_refused)
     }
 }
 
+Test(lm_load, a_tensor_that_a_gguf_file_lacks_has_its_name_of_such_files)
+{
+    char   dir[PATH_MAX];
+    size_t size;
+    char  *bytes = (char *) scratch_read(MODELS "gguf/llama-tiny.gguf", &size);
+    char  *key = memmem(bytes, size, "llama.block_count", 17);
+    cr_assert(key && key[21] == 2);                         // behind the key and its type
+    key[21] = 3;
+    scratch_make(dir);
+    scratch_write(dir, "model.gguf", bytes, size);
+    free(bytes);
+    s_refused(dir, "tensor blk.2.attn_norm.weight is missing");
+    scratch_remove(dir);
+}
+
 Test(lm_load, a_wrong_index_is_one_sentence)
 {
     static const struct {
