@@ -34,6 +34,14 @@ verl_draft_name(verl_draft_t *draft, const char *what, const char *name, verl_at
     return good;
 }
 
+// Is a key a word for what an option takes that has to be given: `path`, for `files`?
+static bool
+s_means(const verl_option_t *option, const char *key)
+{
+    bool paths = option->type == VERL_OPTION_PATH || option->type == VERL_OPTION_PATHS;
+    return strcmp(key, "path") == 0 && paths && !option->optional && !option->fallback;
+}
+
 // "it must be ours" in one sentence, for a key that none of the scopes has.
 static void
 s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const char *where, const verl_scope_t *scopes,
@@ -50,6 +58,8 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
                 return;
             }
             verl_nearest_offer(&nearest, option->name);
+            if (!nearest.best && s_means(option, key))
+                nearest.best = option->name;
         }
     int keys = 0;
     if (hint && (!nearest.best || nearest.distance > 0))
@@ -97,7 +107,8 @@ s_was_mistyped(const verl_node_t *node, const verl_option_t *option, const verl_
         verl_nearest_init(&nearest, node->keys[i]);
         verl_nearest_offer(&nearest, option->name);
         char system[32];
-        if (!known && (nearest.best || verl_draft_system(option, node->keys[i], system, sizeof system)))
+        if (!known && (nearest.best || s_means(option, node->keys[i]) ||
+                       verl_draft_system(option, node->keys[i], system, sizeof system)))
             return true;
     }
     return false;

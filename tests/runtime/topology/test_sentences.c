@@ -72,6 +72,7 @@ Test(sentences, a_key_of_ours_is_not_called_that_of_another_system)
     s_one_mistake(RUN SOURCE "seed = 1\n", "t.toml:5:1:", "`seed` is a key of [run]: there it would be right");
     s_one_mistake("name = 'x'\n" RUN SOURCE, "t.toml:1:1:", "`name` is a key of [run]");
     s_one_mistake(RUN SOURCE "path = 'x'\n", "t.toml:5:1:", "there is no key `path` in [stage.src]");
+    s_one_mistake(RUN "[stage.l]\nkind = 'loader'\npath = 'x'\n", "t.toml:5:1:", "did you mean `files`?");
 }
 
 Test(sentences, what_a_stage_can_depend_on)
