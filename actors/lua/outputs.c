@@ -23,8 +23,11 @@ s_wrong(const s_taking_t *self, int64_t row, const char *wanted)
     if (lua_isnoneornil(self->state, -1))
         luaL_error(self->state, "%s: `%s` has nothing for row %d of %d: %s would be right",
                    verl_lua_of(self->state)->name, self->output->name, (int) row + 1, (int) self->rows, wanted);
-    luaL_error(self->state, "%s: `%s` has %s for row %d of %d: %s would be right", verl_lua_of(self->state)->name,
-               self->output->name, luaL_tolstring(self->state, -1, NULL), (int) row + 1, (int) self->rows, wanted);
+    bool text = lua_type(self->state, -1) == LUA_TSTRING;
+    luaL_error(self->state, text ? "%s: `%s` has the text \"%s\" for row %d of %d: %s would be right"
+                                 : "%s: `%s` has %s for row %d of %d: %s would be right",
+               verl_lua_of(self->state)->name, self->output->name, luaL_tolstring(self->state, -1, NULL),
+               (int) row + 1, (int) self->rows, wanted);
 }
 
 // The value on top as a real number that is finite; true is 1.

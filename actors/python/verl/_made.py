@@ -43,7 +43,8 @@ def _cast(value: Any, kind: Any, where: str) -> Array:
         return made.astype(kind)
     takes = "biuf" if kind.kind == "f" else "" if kind == DTYPES["bf16"] else "biu"
     if made.dtype.kind not in takes:
-        raise ValueError(f"{where} was given {made.dtype} where {kind} is declared")
+        given = "text" if made.dtype.kind in "US" else made.dtype
+        raise ValueError(f"{where} was given {given} where {kind} is declared")
     if kind.kind in "iu":
         limits = numpy.iinfo(kind)
         if int(made.min()) < limits.min or int(made.max()) > limits.max:

@@ -210,7 +210,7 @@ Test(lua_call, a_result_that_is_not_whole_is_named_by_its_row)
 {
     s_refuse(S_HEAD "  return { score = { 1 } }\nend\n", "", "`score` has nothing for row 2 of 2", "a finite number");
     s_refuse(S_HEAD "  return { score = { 1, 0 / 0 } }\nend\n", "", "nan for row 2", "finite");
-    s_refuse(S_HEAD "  return { score = { 1, 'x' } }\nend\n", "", "has x for row 2", "finite");
+    s_refuse(S_HEAD "  return { score = { 1, 'x' } }\nend\n", "", "has the text \"x\" for row 2", "finite");
     s_refuse(S_HEAD "  return { score = { 1, 2, 3 } }\nend\n", "", "more values than the batch has rows, 2", "");
     s_refuse(S_HEAD "  return { scroe = { 1, 2 } }\nend\n", "", "gives `scroe`", "`gives` does not name");
     s_refuse(S_HEAD "  batch.out.scroe = { 1, 2 }\nend\n", "", "gives `scroe`", "");

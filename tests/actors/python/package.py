@@ -101,7 +101,7 @@ class Batches(unittest.TestCase):
 
     def test_what_cannot_be_a_column_is_refused_by_name(self):
         cases = [("i32[n]", [1.5], "float64"), ("u8[n]", [300], "cannot hold"), ("i64[n]", 3, "one value"),
-                 ("text", "one", "one text"), ("f32[n,3]", [[1, 2]], "rows of 3"), ("f32[n]", ["x"], "<U1"),
+                 ("text", "one", "one text"), ("f32[n,3]", [[1, 2]], "rows of 3"), ("f32[n]", ["1"], "given text"),
                  ("u8[n]", [-1], "cannot hold"), ("i32[n]", [1 << 31], "cannot hold"), ("i64[n]", [1 << 64], "object"),
                  ("i32[n]", [None, 1], "object"), ("i32[n]", [math.nan], "float64"), ("f32[n]", [1e39], "cannot hold"),
                  ("bf16[n]", [1, 2], "int64 where uint16"),
