@@ -270,6 +270,16 @@ verl_draft_option_at(const verl_draft_t *draft, const verl_draft_stage_t *stage,
     return verl_draft_at(stage->node, option, at);
 }
 
+// Where a sentence names an entry: behind a quote, or a path that it begins with. NULL: it does not.
+static const char *
+s_named(const char *text, const char *entry)
+{
+    for (const char *at = strstr(text, entry); at && *entry; at = strstr(at + 1, entry))
+        if (at == text ? strchr(entry, '/') != NULL : strchr("'\"`", at[-1]) != NULL)
+            return at;
+    return NULL;
+}
+
 // Where an option was written; of a list, the entry that a sentence names first, by the longest name.
 static verl_at_t
 s_blamed(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char *option, const char *text)
@@ -283,7 +293,7 @@ s_blamed(const verl_draft_t *draft, const verl_draft_stage_t *stage, const char 
     bool list = node && value && node->type == VERL_NODE_ARRAY && value->type == VERL_VALUE_ARRAY;
     size_t longest = 0;
     for (int i = 0; list && node->count == value->count && i < node->count; i++) {
-        const char *entry = value->items[i].string, *found = entry && *entry ? strstr(text, entry) : NULL;
+        const char *entry = value->items[i].string, *found = entry ? s_named(text, entry) : NULL;
         if (!found || (first && (found > first || (found == first && strlen(entry) < longest))))
             continue;
         first = found;

@@ -215,6 +215,13 @@ Test(sentences, the_entry_of_a_list_that_is_to_blame)
                   "t.toml:7:1:", "`files`: '/dev/full': is no file: one would be right");
 }
 
+Test(sentences, a_list_of_which_no_entry_is_named)
+{
+    verl_error_t error = { "" };
+    cr_assert(verl_kind_register_all(s_writers, &error) == 0, "%s", error.text);
+    s_one_mistake(RUN "[stage.a]\nkind = 'blamer'\nfiles = ['/dev/null']\n", "t.toml:5:9:", "'/dev/full'");
+}
+
 Test(limits, a_mini_batch_of_a_source_that_counts_its_rows)
 {
     verl_error_t error = { "" };
