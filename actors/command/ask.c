@@ -19,7 +19,7 @@
 #define S_STILL_MS    3500                  // … and for one that stands still
 #define S_LOOK_MS     200
 #define S_MOST        ((size_t) 1 << 20)    // bytes of a description
-#define S_WORDS       400                   // and of the last words
+#define S_WORDS       1000                  // and of the last words
 
 extern char **environ;
 
@@ -271,6 +271,30 @@ s_start(const verl_strings_t *command, talk_t *talk, char *error, size_t size)
     return -1;
 }
 
+// --- what it said -------------------------------------------------------------------------------------------------
+
+// In a traceback of Python, the place that it came to last: `File "reward.py", line 3`; or NULL.
+static const char *
+s_place(const char *text)
+{
+    const char *place = NULL;
+    for (const char *line = text; line; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        place = strncmp(line, "  File \"", 8) == 0 ? line + 2 : place;
+    }
+    return place;
+}
+
+// Is it another package of the name that it met, or none?
+static const char *
+s_advice(const char *words)
+{
+    return strstr(words, "No module named 'verl'") || strstr(words, "module 'verl' has no attribute")
+               ? "; the package of this project is meant, not PyPI's of the name verl: PYTHONPATH=.../actors/python, "
+                 "or `pip install` of that folder, would be right"
+               : "";
+}
+
 // The last line that it wrote to its error stream, behind ": "; or nothing.
 static const char *
 s_last_words(stream_t *stream, char *text, size_t size)
@@ -280,12 +304,31 @@ s_last_words(stream_t *stream, char *text, size_t size)
         stream->text[--stream->used] = 0;
     if (!stream->used)
         return text;
-    char *line = strrchr(stream->text, '\n');
-    snprintf(text, size, ": %.300s", line ? line + 1 : stream->text);
+    const char *line = strrchr(stream->text, '\n'), *place = s_place(stream->text);
+    line = line ? line + 1 : stream->text;
+    snprintf(text, size, ": %.300s%s%.*s%s%s", line, place ? " (" : "", place ? (int) strcspn(place, "\n") : 0,
+             place ? place : "", place ? ")" : "", s_advice(line));
     for (char *c = text; *c; c++)
         if ((unsigned char) *c < ' ')
             *c = ' ';
     return text;
+}
+
+// All that it printed; or its last line, behind what it or a library of it prints when it is loaded. where: why it is
+// neither.
+static json_t *
+s_description(const stream_t *out, json_error_t *where)
+{
+    const char *text = out->text ? out->text : "";
+    size_t size = out->used;
+    json_t *all = json_loadb(text, size, JSON_REJECT_DUPLICATES, where);
+    while (size && (unsigned char) text[size - 1] <= ' ')
+        size--;
+    const char *line = memrchr(text, '\n', size);
+    if (all || !line || line[1] != '{')
+        return all;
+    line++;
+    return json_loadb(line, size - (size_t) (line - text), JSON_REJECT_DUPLICATES, where);
 }
 
 static int
@@ -297,10 +340,12 @@ s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, 
     s_last_words(&talk->err, words, sizeof words);
     if (talk->late)
         snprintf(error, size, "`%s` did not describe itself within %g s%s%s: with VERL_DESCRIBE=1 it has to print its "
-                 "description and end", name, (talk->still ? S_STILL_MS : S_PATIENCE_MS) / 1e3,
+                 "description and end; what is heavy to load belongs in @verl.prepare of the Python package", name,
+                 (talk->still ? S_STILL_MS : S_PATIENCE_MS) / 1e3,
                  talk->still ? " in which it did nothing else" : "", words);
     else if (talk->too_long)
-        snprintf(error, size, "`%s` printed more than 1 MiB where VERL_DESCRIBE=1 asks for its description", name);
+        snprintf(error, size, "`%s` printed more than 1 MiB where VERL_DESCRIBE=1 asks for its description: what else "
+                 "it says belongs on standard error", name);
     else if (WIFSIGNALED(talk->status))
         snprintf(error, size, "`%s` died of signal %d when it was asked to describe itself%s", name,
                  WTERMSIG(talk->status), words);
@@ -309,11 +354,12 @@ s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, 
                  WEXITSTATUS(talk->status), words);
     else {
         json_error_t where;
-        *ret = json_loadb(talk->out.text ? talk->out.text : "", talk->out.used, JSON_REJECT_DUPLICATES, &where);
+        *ret = s_description(&talk->out, &where);
         if (*ret && json_is_object(*ret))
             return 0;
         snprintf(error, size, "`%s` printed something that is no description (%.100s) where VERL_DESCRIBE=1 asks for "
-                 "one JSON object: verl.main() of the Python package prints it", name,
+                 "one JSON object, as its last line: verl.main() of the Python package prints it; what else it says "
+                 "belongs on standard error, and what is heavy to load in @verl.prepare", name,
                  *ret ? "no object" : where.text);
         json_decref(*ret);
     }

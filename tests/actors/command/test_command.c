@@ -63,6 +63,32 @@ Test(command, what_is_no_description_is_refused_with_its_last_words)
     s_refused("yes", "more than 1 MiB");
     s_refused("yes >&2 & wait", "did not describe itself within 20 s");
     s_refused("sleep 1000 & echo why >&2; exit 3", "status 3 when it was asked to describe itself: why");
+    s_refused("printf '{}\nhello\n'", "no description");
+    s_refused("printf 'hello\n[1]\n'", "no description");
+    s_refused("printf 'hello\n{\"a\": nothing}\n'", "near 'nothing'");
+}
+
+Test(command, last_words_of_python_have_their_place)
+{
+    s_refused("printf '  File \"%s\", line 9\n  File \"%s\", line 3\n    foo bar\nSyntaxError: bad\n' a.py b.py "
+              ">&2; exit 1", "itself: SyntaxError: bad (File \"b.py\", line 3)");
+}
+
+Test(command, a_package_of_the_same_name_or_none_is_told_which_is_meant)
+{
+    s_refused("echo \"ModuleNotFoundError: No module named 'verl'\" >&2; exit 1", "PYTHONPATH=.../actors/python");
+    s_refused("echo \"AttributeError: module 'verl' has no attribute 'stage'\" >&2; exit 1", "not PyPI's");
+}
+
+Test(command, a_description_may_stand_behind_what_is_printed_first)
+{
+    char error[1000] = "";
+    json_t *said = s_ask("echo loading; echo '{}'; echo '" ONE "'; echo", error, sizeof error);
+    cr_assert_eq(json_integer_value(json_object_get(said, "protocol")), 1, "%s", error);
+    json_decref(said);
+    said = s_ask("echo '" ONE "' | sed 's/,/,\\n/g'", error, sizeof error);
+    cr_assert(said, "on several lines: %s", error);
+    json_decref(said);
 }
 
 Test(command, a_program_that_is_not_there_is_refused)
