@@ -3,7 +3,6 @@
 #include <unistd.h>
 #include "actors/lm/load.h"
 #include "actors/policy/policy.h"
-#include "runtime/base/machine.h"
 
 #define LEARNER_VECTORS 4                   // weights, gradient and the two of AdamW
 #define COLDEST 1e-4                        // a temperature below this makes log-probabilities overflow
@@ -16,11 +15,11 @@ s_look_at_memory(verl_declaration_t *declaration, const verl_policy_t *self, con
                  int vectors)
 {
     verl_lm_layout_t layout = { 0 };
-    double memory = (double) verl_machine_memory();
+    double memory = (double) sysconf(_SC_PHYS_PAGES) * (double) sysconf(_SC_PAGESIZE);
     if (verl_lm_layout_init(&layout, config) != 0)
         return;
     double bytes = (double) layout.total * sizeof(float) * vectors;
-    if (bytes > memory)
+    if (memory > 0 && bytes > memory)
         verl_declare_error(declaration, "model", "'%s' has %lld parameters, which take %.3g GiB here, and this machine "
                            "has %.3g GiB of memory: a smaller model would be right", self->model,
                            (long long) layout.total, bytes / (1 << 30), memory / (1 << 30));
