@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/json.h"
+#include "runtime/topology/topology.h"
 #include "runtime/topology/value.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
@@ -184,13 +185,13 @@ s_learns(const verl_plan_t *plan, int actor)
 
 // The saved model of the first actor that learned one: a folder that others read too. Copied by the caller.
 static int
-s_saved_model(const verl_display_t *self, const char *checkpoint, char *path, size_t size)
+s_saved_model(const verl_plan_t *plan, const char *checkpoint, char *path, size_t size)
 {
-    for (int i = 0; i < self->plan->actors_count; i++) {
+    for (int i = 0; i < plan->actors_count; i++) {
         char file[8300];
-        snprintf(file, sizeof file, "%s/%s/model/config.json", checkpoint, self->plan->actors[i].name);
-        if (s_learns(self->plan, i) && access(file, R_OK) == 0 &&
-            snprintf(path, size, "%s/%s/model", checkpoint, self->plan->actors[i].name) > 0)
+        snprintf(file, sizeof file, "%s/%s/model/config.json", checkpoint, plan->actors[i].name);
+        if (s_learns(plan, i) && access(file, R_OK) == 0 &&
+            snprintf(path, size, "%s/%s/model", checkpoint, plan->actors[i].name) > 0)
             return i;
     }
     return -1;
@@ -237,13 +238,10 @@ s_print_set(FILE *out, const char *table, const char *key, const char *value)
     free(word);
 }
 
-// With the options of this run, whoever gave them: its own topology has what its file does not say.
 static void
-s_print_go_on(const verl_display_t *self, int writer, const char *model, const char *run_directory)
+s_print_sets(const verl_display_t *self, const verl_plan_t *plan, int writer, const char *model)
 {
-    const verl_plan_t *plan = self->plan;
-    char table[600], own[4300];
-    fputs("go on       verl-run", self->out);
+    char table[600];
     for (int i = 0; i < plan->actors_count; i++) {
         if (i != writer && !s_begins_with(plan, i, writer))
             continue;
@@ -253,16 +251,36 @@ s_print_go_on(const verl_display_t *self, int writer, const char *model, const c
         if (init && init->type == VERL_VALUE_STRING && strcmp(init->string, "random") == 0)
             s_print_set(self->out, table, "init", "load");
     }
+}
+
+// With the options of this run, whoever gave them, and as changes left it: its own topology has what its file does not
+// say.
+static void
+s_print_go_on(const verl_display_t *self, const verl_run_result_t *result, const char *run_directory)
+{
+    char own[4300], model[8300];
+    verl_topology_errors_t errors = { 0 };
+    bool changed = result->revision > 1;
     snprintf(own, sizeof own, "%s/topology.toml", run_directory);
-    bool whole = !self->overridden && access(plan->file, F_OK) == 0;    // and not from a pipe
-    s_print_word(self->out, verl_display_near(whole ? plan->file : own));
-    fputs("\n", self->out);
+    if (changed)
+        snprintf(own, sizeof own, "%s/topology-%lld.toml", run_directory, (long long) result->revision);
+    verl_plan_t *newest = changed ? verl_topology_load(own, NULL, 0, &errors) : NULL;
+    const verl_plan_t *plan = newest ? newest : self->plan;
+    int writer = s_saved_model(plan, result->checkpoint, model, sizeof model);
+    if (writer >= 0) {
+        bool whole = !changed && !self->overridden && access(plan->file, F_OK) == 0;    // and not from a pipe
+        fputs("go on       verl-run", self->out);
+        s_print_sets(self, plan, writer, model);
+        s_print_word(self->out, verl_display_near(whole ? plan->file : own));
+        fputs("\n", self->out);
+    }
+    verl_topology_errors_done(&errors);
+    verl_plan_destroy(&newest);
 }
 
 static void
 s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, const char *run_directory, bool failed)
 {
-    char model[8300];
     const char *checkpoint = result->checkpoint[0] ? result->checkpoint : NULL;
     if (!run_directory)
         return;                             // it was removed: nothing is left to go on with
@@ -277,9 +295,8 @@ s_print_ways_on(const verl_display_t *self, const verl_run_result_t *result, con
         fputs("\n", self->out);
         return;
     }
-    int actor = checkpoint ? s_saved_model(self, checkpoint, model, sizeof model) : -1;
-    if (actor >= 0)
-        s_print_go_on(self, actor, model, run_directory);
+    if (checkpoint)
+        s_print_go_on(self, result, run_directory);
 }
 
 void

@@ -282,12 +282,14 @@ static void
 s_sum_up(director_t *self)
 {
     verl_run_result_t *result = self->result;
+    const revision_t *newest = verl_revision_newest(self);
     const char **names;
     int count = verl_stage_names(self, &names);
     verl_run_result_done(result);
     result->stages_count = 0;
     result->interrupted = self->interrupted && (self->halted || !self->error.text[0]);
     result->done = verl_ledger_done(self->ledger);
+    result->revision = newest ? newest->plan->revision : 0;
     result->skipped = self->skipped_count;
     result->seconds = self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0;
     result->times = calloc((size_t) count + 1, sizeof *result->times);

@@ -49,6 +49,7 @@ typedef struct verl_stage_times {
 typedef struct verl_run_result {
     bool    interrupted;                    // ended early, as the user asked, and did not fail on the way
     int64_t done;                           // batches
+    int64_t revision;                       // that was in force at the end; 0: none was
     int64_t skipped;                        // of those that this process did, where a stage failed (on_error = "skip")
     double  seconds;                        // since the first permit, with all ways back to a checkpoint
     char    checkpoint[4096];               // the last one; empty: none

@@ -122,3 +122,14 @@ Test(closing, to_go_on_from_random_weights_is_proposed_with_those_that_were_lear
     cr_expect(run_said(&run, "\"' run/topology.toml\n"), "what was set beside its file belongs to the run: %s", run.said);
     run_done(&run);
 }
+
+Test(closing, to_go_on_after_a_change_is_proposed_as_the_change_left_it, .timeout = 100)
+{
+    run_t run;
+    run_start_after(&run, FILES " printf 'at_step(1, function(run) run:set(\"stage.update.lr\", 2e-3) end)' >s.lua; ",
+                    ROLLED, "--steps 20 --set run.script=s.lua");
+    run_wait(&run, 60);
+    cr_assert_eq(run.code, 0, "exit %d: %s", run.code, run.said);
+    cr_expect(run_said(&run, "\"' run/topology-2.toml\n"), "%s", run.said);
+    run_done(&run);
+}
