@@ -164,18 +164,14 @@ s_look_at_decay(verl_declaration_t *declaration, const verl_policy_update_t *wor
                            work->lr * work->weight_decay);
 }
 
-// Options that are given and that no other option lets count. Not min_lr_ratio and kl_kind: schedule = "constant" and
-// kl_coef = 0 are how a schedule and a penalty are put out of use for a while.
+// An option that is given and counts for nothing. (min_lr_ratio, total_steps and kl_kind may: schedule = "constant" and
+// kl_coef = 0 are how a schedule and a penalty are put out of use for a while.)
 static void
-s_look_at_idle(verl_declaration_t *declaration, const verl_policy_update_t *work, const verl_loss_config_t *loss)
+s_look_at_scale(verl_declaration_t *declaration, const verl_policy_update_t *work, const verl_loss_config_t *loss)
 {
     if (loss->agg != VERL_AGG_SEQ_MEAN_TOKEN_SUM_NORM && (work->loss_scale < 1 || work->loss_scale > 1))
         verl_declare_error(declaration, "loss_scale", "is %g, and only loss_agg = \"seq-mean-token-sum-norm\" divides "
                            "by it: that loss_agg, or no loss_scale, would be right", work->loss_scale);
-    if (work->schedule == VERL_SCHEDULE_CONSTANT && work->total_steps > 0)
-        verl_declare_error(declaration, "total_steps", "is %lld, and a constant schedule has no end: schedule = "
-                           "\"linear\" or \"cosine\", or no total_steps, would be right",
-                           (long long) work->total_steps);
 }
 
 int
@@ -196,7 +192,7 @@ verl_policy_declare_update(verl_declaration_t *declaration, const void *state, c
             verl_declare_need(declaration, "advantages of response_ids");
         if (needs != 0)
             verl_declare_need(declaration, "is_weights? of response_ids");
-        s_look_at_idle(declaration, options, &loss);
+        s_look_at_scale(declaration, options, &loss);
     }
     s_look_at_decay(declaration, options);
     verl_declare_divides(declaration, "mini_batch", ((const verl_policy_update_t *) options)->mini_batch);

@@ -67,9 +67,8 @@ Test(bad_input, a_temperature_that_makes_numbers_overflow)
 Test(bad_input, an_option_that_counts_for_nothing)
 {
     s_refuses(FILES, GRPO("", "", "", "loss_scale = 512\n"), "", "and only loss_agg = \"seq-mean-token-sum-norm\"");
-    s_refuses(FILES, GRPO("", "", "", "total_steps = 9\n"), "", "and a constant schedule has no end");
-    s_works(FILES, GRPO("", "", "", "loss_scale = 512\nloss_agg = \"seq-mean-token-sum-norm\"\n"
-                        "total_steps = 9\nschedule = \"linear\"\n"), "");
+    s_works(FILES, GRPO("", "", "", "loss_scale = 512\nloss_agg = \"seq-mean-token-sum-norm\"\n"), "");
+    s_works(FILES, GRPO("", "", "", "total_steps = 9\nmin_lr_ratio = 0.1\n"), "");
 }
 
 Test(bad_input, a_decay_that_would_blow_weights_up)
