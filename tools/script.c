@@ -185,6 +185,20 @@ s_waits(const script_t *self)
     return waits;
 }
 
+// At the end of the run: what waited for a metric that it does not have, such as one whose name is misspelt.
+static void
+s_say_unmet(script_t *self)
+{
+    char text[400];
+    for (const script_watch_t *watch = self->watches; watch && self->history_count; watch = watch->next) {
+        const char *name = watch->over ? NULL : verl_condition_unmet(watch->condition);
+        snprintf(text, sizeof text, "no step had `%s`, for which a `when` of this script waited: metrics.jsonl shows the "
+                 "names that there are", name ? name : "");
+        if (name)
+            verl_script_say(self, text);
+    }
+}
+
 static int
 s_loop(script_t *self, verl_error_t *error)
 {
@@ -296,6 +310,8 @@ s_script(const char *run_directory, const char *file, bool json, int guard_fd)
         self.ended = true;
         verl_script_say(&self, error.text);
     }
+    if (self.ended && rc == 0)
+        s_say_unmet(&self);
     bool interrupted = self.interrupted, ended = self.ended;
     self.interrupted = false; // a second signal ends the taking back
     verl_script_take_all_back(&self);

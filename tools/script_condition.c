@@ -26,6 +26,7 @@ struct verl_condition_tree {
     s_what_t what;
     double number;
     char *metric;
+    bool met;                               // the metric was there
     verl_condition_tree_t *left, *right;
 };
 
@@ -231,15 +232,19 @@ verl_condition_parse(const char *text, verl_error_t *error)
 // Truth
 
 static s_truth_t
-s_compare(const verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
+s_compare(verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
 {
     double values[2];
-    const verl_condition_tree_t *sides[] = { self->left, self->right };
+    bool unknown = false;
+    verl_condition_tree_t *const sides[] = { self->left, self->right };
     for (int i = 0; i < 2; i++) {
         values[i] = sides[i]->number;
-        if (sides[i]->what == S_METRIC && (!lookup(context, sides[i]->metric, &values[i]) || isnan(values[i])))
-            return S_UNKNOWN;
+        bool there = sides[i]->what != S_METRIC || lookup(context, sides[i]->metric, &values[i]);
+        sides[i]->met |= there;
+        unknown |= !there || isnan(values[i]);
     }
+    if (unknown)
+        return S_UNKNOWN;
     switch (self->what) {
     case S_MORE:
         return values[0] > values[1] ? S_TRUE : S_FALSE;
@@ -257,7 +262,7 @@ s_compare(const verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *
 }
 
 static s_truth_t
-s_truth(const verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
+s_truth(verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
 {
     if (self->what > S_NOT)
         return s_compare(self, lookup, context);
@@ -270,7 +275,16 @@ s_truth(const verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *co
 }
 
 bool
-verl_condition_true(const verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
+verl_condition_true(verl_condition_tree_t *self, verl_metric_lookup_t lookup, void *context)
 {
     return s_truth(self, lookup, context) == S_TRUE;
+}
+
+const char *
+verl_condition_unmet(const verl_condition_tree_t *self)
+{
+    if (!self || self->what == S_METRIC)
+        return self && !self->met ? self->metric : NULL;
+    const char *name = verl_condition_unmet(self->left);
+    return name ? name : verl_condition_unmet(self->right);
 }

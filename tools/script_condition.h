@@ -21,6 +21,8 @@ typedef bool (*verl_metric_lookup_t)(void *context, const char *name, double *re
 // NULL with one sentence that says where in the text something is wrong.
 verl_condition_tree_t *verl_condition_parse(const char *text, verl_error_t *error);
 void                   verl_condition_destroy(verl_condition_tree_t **condition_p);
-// Is it true? What is unknown is not.
-bool verl_condition_true(const verl_condition_tree_t *condition, verl_metric_lookup_t lookup, void *context);
+// Is it true? What is unknown is not. It remembers which of its metrics were there.
+bool verl_condition_true(verl_condition_tree_t *condition, verl_metric_lookup_t lookup, void *context);
+// A metric that was not there at any of these questions; NULL: all were, at one or another. Lives with the condition.
+const char *verl_condition_unmet(const verl_condition_tree_t *condition);
 #endif

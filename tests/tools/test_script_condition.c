@@ -57,6 +57,26 @@ Test(condition, what_is_unknown_makes_nothing_true)
     cr_assert(!s_true("not (nothing > 0 and step > 6)") && s_true("not (nothing > 0 and step > 8)"));
 }
 
+Test(condition, a_metric_that_was_never_there_is_told)
+{
+    static const struct {
+        const char *text, *unmet;
+    } cases[] = {
+        { "nothing > 0", "nothing" },        { "step > 6 and (step > 8 or not never < step)", "never" },
+        { "nothing > step", "nothing" },     { "step > nothing", "nothing" },
+        { "odd > 1 and step > 9", NULL },    { "step > 9 or actor/ppo_kl > 1", NULL },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        verl_error_t error = { "" };
+        verl_condition_tree_t *condition = verl_condition_parse(cases[i].text, &error);
+        verl_condition_true(condition, s_lookup, NULL);
+        const char *unmet = verl_condition_unmet(condition);
+        cr_expect(cases[i].unmet ? unmet && strcmp(unmet, cases[i].unmet) == 0 : !unmet, "%s: %s", cases[i].text,
+                  unmet ? unmet : "none");
+        verl_condition_destroy(&condition);
+    }
+}
+
 Test(condition, what_cannot_be_read_is_named_with_its_place)
 {
     static const char *const texts[][2] = {

@@ -80,6 +80,20 @@ Test(script_run, a_change_at_a_step_is_in_force_from_that_step_on)
     run_done(&run);
 }
 
+Test(script_run, a_metric_that_no_step_had_is_told_at_the_end)
+{
+    run_t run;
+    s_own(&run,
+          S_ACTOR S_SCRIPT("when('gian > 0 or tenth > 9', function(run) run:log('never') end)\n"
+                           "when('gain > 9', function(run) run:log('never') end)"),
+          "1111111111111111111111111111111111111111");
+    s_logged(&run, "script.lua: no step had `gian`");
+    char *log = run_file(&run, "logs/script.log");
+    cr_assert_eq(run_lines(log), 1, "%s", log);
+    free(log);
+    run_done(&run);
+}
+
 Test(script_run, a_branch_has_its_steps_and_is_taken_back)
 {
     run_t run;
