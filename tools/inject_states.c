@@ -112,8 +112,11 @@ s_print_list(const json_t *answer)
     json_array_foreach(json_object_get(answer, "paused"), i, item)
         s_say("%s is paused by %s, for %.0f s", s_text(item, "actor"), s_text(item, "who"),
               json_number_value(json_object_get(item, "seconds")));
-    s_say("%" JSON_INTEGER_FORMAT " batches are done, and batch %" JSON_INTEGER_FORMAT " is the last with a permit",
-          s_number(answer, "done"), s_number(answer, "granted"));
+    if (s_number(answer, "granted") < 0)
+        s_say("no batch has a permit yet");
+    else
+        s_say("%" JSON_INTEGER_FORMAT " batches are done, and batch %" JSON_INTEGER_FORMAT " is the last with a permit",
+              s_number(answer, "done"), s_number(answer, "granted"));
 }
 
 int

@@ -16,7 +16,7 @@ const char verl_spy_filter_help[] =
     "  --batch N|A-B   of these batches\n"
     "  --every K       of those that match only each K-th, counted by each sender\n"
     "  --stats         numbers of big columns too: read by the sender\n"
-    "  --values        the beginning of each column too\n"
+    "  --values        the beginning of each column too; of record the whole of it\n"
     "                  (--actor, --stage, --edge and --batch may be given up to 16 times)\n";
 
 const char verl_spy_count_help[] =

@@ -35,8 +35,8 @@ s_help(void)
     printf("usage: verl-spy record FILE [--run DIR] [FILTER…] [-n COUNT] [--values] [--timeout S] [--quiet]\n"
            "\n"
            "Keeps the messages of a live run in a file, until Ctrl-C, the end of the run, COUNT or S. All kinds are\n"
-           "kept unless --kind says otherwise; with --values all columns with all their bytes, so that replay --to\n"
-           "can feed them to an actor. verl-spy replay FILE shows them.\n"
+           "kept unless --kind says otherwise; with --values replay --to can feed them to an actor.\n"
+           "verl-spy replay FILE shows them.\n"
            "\n%s%s",
            verl_spy_filter_help, verl_spy_count_help);
     return verl_spy_written(NAME);

@@ -207,6 +207,17 @@ s_say(const char *text)
     verl_buffer_done(&line);
 }
 
+static void
+s_say_what(const play_t *play)
+{
+    const verl_kind_t *kind = play->plan->actors[play->actor].kind;
+    fprintf(stderr, "%s alone, batches %" PRId64 " to %" PRId64 " of revision %" PRId64 ", %zu messages\n",
+            play->to->actor, play->feed.first, play->feed.last, play->plan->revision, play->feed.count);
+    if (play->feed.first > 0 && kind && (kind->snapshot || kind->keeps_state))
+        fprintf(stderr, "%s keeps state, and begins without what it had before batch %" PRId64 ": what it gives may "
+                "differ from what was recorded, and not fit it\n", play->to->actor, play->feed.first);
+}
+
 int
 verl_spy_replay_to(const verl_spy_replay_to_t *to)
 {
@@ -214,8 +225,7 @@ verl_spy_replay_to(const verl_spy_replay_to_t *to)
     verl_spy_totals_t totals = { 0 };
     if (s_load(&play) == 0 && s_open(&play) == 0) {
         if (!to->quiet)
-            fprintf(stderr, "%s alone, batches %" PRId64 " to %" PRId64 " of revision %" PRId64 ", %zu messages\n",
-                    to->actor, play.feed.first, play.feed.last, play.plan->revision, play.feed.count);
+            s_say_what(&play);
         s_play(&play);
         s_finish(&play);
     }

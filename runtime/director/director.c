@@ -375,7 +375,8 @@ verl_director_run(const verl_run_config_t *config, verl_run_result_t *ret_result
     verl_resume_done(&from);
     s_forget(&self);
     if (self.halted)
-        return verl_error_set(error, "stopped at once, as asked");
+        return verl_error_set(error, self.started_at ? "stopped at once, as asked"
+                                                     : "interrupted before any batch began");
     return failed ? -1 : self.error.text[0] ? verl_error_set(error, "%s", self.error.text) : 0;
 }
 

@@ -10,6 +10,25 @@ s_begin_run(run_t *run, const char *topology)
     s_await(run);
 }
 
+// A program that says what it is and never hello.
+Test(inject, a_run_that_still_starts_has_given_no_permit_and_is_interrupted_before_any_batch, .timeout = 60)
+{
+    run_t run;
+    run_start_after(&run, "echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\", "
+                    "\"needs\": [], \"gives\": []}]}' >said.json; "
+                    "printf '%s\\n' '[ \"$VERL_DESCRIBE\" ] || exec sleep 100' 'cat said.json' >b.sh\n",
+                    "[run]\nsteps = 5\n[stage.a]\nkind = \"synthetic\"\n[stage.b]\nkind = \"command\"\n"
+                    "command = [\"sh\", \"b.sh\"]\ndepends_on = [\"a\"]\nliveness = 60\n", "");
+    s_await(&run);
+    said_t said = s_inject(&run, "list");
+    DOES(said, "no batch has a permit yet");
+    kill(run.pid, SIGINT);
+    run_wait(&run, 30);
+    cr_assert_eq(run.code, 130, "exit %d: %s", run.code, run.said);
+    cr_assert(run_said(&run, "interrupted before any batch began"), "%s", run.said);
+    run_done(&run);
+}
+
 Test(inject, set_changes_a_value_from_one_batch_on_and_touches_no_process)
 {
     run_t run;

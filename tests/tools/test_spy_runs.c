@@ -255,6 +255,7 @@ Test(spy_runs, a_recording_is_replayed_into_one_actor, .timeout = 200)
     long fed = s_count(remarks, "messages fed");
     cr_assert_gt(fed, 10, "%s", remarks);
     cr_assert_eq(run_lines(said), fed, "one message in, one out\n%s", remarks);
+    cr_assert(!strstr(remarks, "keeps state"), "%s", remarks);
     free(remarks);
     free(said);
     snprintf(words, sizeof words, "replay %s/file --to nobody", run.folder);
@@ -280,6 +281,7 @@ Test(spy_runs, a_recording_is_replayed_into_one_actor_that_learns, .timeout = 20
     char *remarks = s_output(&run, "again.err");
     cr_assert_eq(code, 0, "%s", remarks);
     cr_assert_gt(s_count(remarks, "messages fed"), 10, "%s", remarks);
+    cr_assert(strstr(remarks, "policy keeps state, and begins without what it had before batch "), "%s", remarks);
     free(remarks);
     run_done(&run);
 }
