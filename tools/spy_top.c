@@ -149,7 +149,7 @@ s_actor(const top_t *self, verl_buffer_t *text, const json_t *actor, int widest)
     const json_t *paused = json_object_get(actor, "paused"), *running = json_object_get(actor, "running");
     double memory = verl_spy_number(actor, "memory"), progress = verl_spy_number(running, "progress");
     verl_text_cell(text, verl_spy_text(actor, "label"), widest, false, self->unicode);
-    verl_text_format(text, "%9.0f  ", verl_spy_number(actor, "pid"));
+    verl_text_format(text, "%9.0f  ", verl_spy_number(actor, json_object_get(actor, "program") ? "program" : "pid"));
     verl_text_cell(text, verl_spy_text(actor, "state"), 9, false, true);
     verl_text_cell(text, memory > 0 ? verl_spy_size(memory, cell, sizeof cell) : "", 10, true, true);
     verl_display_text_add(text, "  ");

@@ -39,6 +39,23 @@ s_party_memory(const party_t *party)
     return s_memory(party->instance->pid, &left);   // of a thread of this process: 0
 }
 
+// Of an actor that is a program, its own process: its guard's only child. 0: it is no program, or there are others.
+static int
+s_program(const director_t *self, const party_t *party)
+{
+    char path[64];
+    int program = 0, other;
+    const verl_plan_actor_t *actor = verl_party_actor(self, party);
+    int guard = (int) party->instance->pid;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", guard, guard);
+    FILE *file = actor && actor->kind && actor->kind->external && guard > 0 ? fopen(path, "re") : NULL;
+    if (file && (fscanf(file, "%d", &program) != 1 || fscanf(file, "%d", &other) == 1))
+        program = 0;
+    if (file)
+        fclose(file);
+    return program;
+}
+
 static double
 s_since(int64_t then)
 {
@@ -74,6 +91,9 @@ s_party(const director_t *self, const party_t *party)
                                (json_int_t) party->incarnation, "replica", (json_int_t) party->replica, "pid",
                                alive ? (int) party->instance->pid : 0, "state", s_party_state(party), "ready",
                                party->ready, "memory", (json_int_t) (alive ? s_party_memory(party) : 0));
+    int program = alive ? s_program(self, party) : 0;
+    if (program)
+        json_object_set_new(object, "program", json_integer(program));
     if (party->paused)
         json_object_set_new(
             object, "paused",

@@ -58,6 +58,38 @@ Test(top, is_a_plain_table_where_there_is_no_terminal)
     run_cut(&run);
 }
 
+// It says what it is, and never hello.
+Test(top, has_the_process_of_an_actor_that_is_a_program_not_its_guards)
+{
+    run_t run;
+    char path[128], cell[32], name[16] = "";
+    double pid = 0, program = 0;
+    run_start_after(&run,
+                    "echo '{\"protocol\": 1, \"keeps_state\": false, \"stages\": [{\"name\": \"b\", \"needs\": [], "
+                    "\"gives\": []}]}' >said.json; "
+                    "printf '%s\\n' '[ \"$VERL_DESCRIBE\" ] || exec sleep 100' 'cat said.json' >b.sh\n",
+                    "[run]\nsteps = 5\n[stage.a]\nkind = \"synthetic\"\n[stage.b]\nkind = \"command\"\n"
+                    "command = [\"sh\", \"b.sh\"]\ndepends_on = [\"a\"]\nliveness = 60\n", "");
+    snprintf(path, sizeof path, "%s/run/control.json", run.folder);
+    for (int64_t limit = verl_now() + 20 * SLOWER * VERL_S; !program && verl_now() < limit; usleep(20000)) {
+        json_t *status = access(path, F_OK) == 0 ? show_json(&run, "top --once --run run --json") : NULL;
+        const json_t *actor = status ? named(status, "actors", "b") : NULL;
+        pid = actor ? number(actor, "pid") : 0;
+        program = json_number_value(json_object_get(actor, "program"));
+        json_decref(status);
+    }
+    cr_assert(program && program != pid, "%.0f %.0f", program, pid);
+    snprintf(path, sizeof path, "/proc/%.0f/comm", program);
+    FILE *file = fopen(path, "re");
+    cr_assert(file && fgets(name, sizeof name, file) && fclose(file) == 0);
+    cr_expect(strncmp(name, "sh", 2) == 0 || strncmp(name, "sleep", 5) == 0, "%s", name);
+    shown_t shown = show(&run, "top --run run");
+    snprintf(cell, sizeof cell, " %.0f  ", program);
+    cr_expect(strstr(shown.out, cell), "%s: %s", cell, shown.out);
+    shown_done(&shown);
+    run_cut(&run);
+}
+
 // On a terminal of its own (by script(1) of util-linux), which it leaves as it was.
 Test(top, draws_over_itself_on_a_terminal_and_ends_with_its_time)
 {
