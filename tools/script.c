@@ -192,7 +192,7 @@ s_say_unmet(script_t *self)
     char text[400];
     for (const script_watch_t *watch = self->watches; watch && self->history_count; watch = watch->next) {
         const char *name = watch->over ? NULL : verl_condition_unmet(watch->condition);
-        snprintf(text, sizeof text, "no step had `%s`, for which a `when` of this script waited: metrics.jsonl shows the "
+        snprintf(text, sizeof text, "no step that it saw had `%s`, for which a `when` waited: metrics.jsonl shows the "
                  "names that there are", name ? name : "");
         if (name)
             verl_script_say(self, text);

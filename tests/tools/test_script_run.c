@@ -87,7 +87,7 @@ Test(script_run, a_metric_that_no_step_had_is_told_at_the_end)
           S_ACTOR S_SCRIPT("when('gian > 0 or tenth > 9', function(run) run:log('never') end)\n"
                            "when('gain > 9', function(run) run:log('never') end)"),
           "1111111111111111111111111111111111111111");
-    s_logged(&run, "script.lua: no step had `gian`");
+    s_logged(&run, "script.lua: no step that it saw had `gian`");
     char *log = run_file(&run, "logs/script.log");
     cr_assert_eq(run_lines(log), 1, "%s", log);
     free(log);
