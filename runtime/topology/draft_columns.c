@@ -5,6 +5,8 @@
 #include "runtime/topology/kinds.h"
 #include "runtime/topology/nearest.h"
 
+#define FIELDS_SHOWN 8
+
 int
 verl_draft_edge(verl_draft_t *draft, int index, int maker)
 {
@@ -152,13 +154,25 @@ s_brings(const verl_draft_t *draft, int index, int other)
     return count;
 }
 
+// Has it rows of a source that another one has rows of, too? One that depends on nothing yet may have any.
+static bool
+s_shares_rows(const verl_draft_t *draft, int index, int other)
+{
+    bool shares = draft->stages[index].deps_count == 0;
+    for (int i = 0; i < draft->stages_count; i++)
+        shares |= draft->stages[i].deps_count == 0 && verl_draft_is_upstream(draft, index, i) &&
+                  (i == other || verl_draft_is_upstream(draft, other, i));
+    return shares;
+}
+
 // The stage that brings most of what another one misses, this column among it: of those that do, the first. -1: none.
 static int
 s_lacks(const verl_draft_t *draft, int index, const char *column)
 {
     int best = -1, most = 0;
     for (int i = 0; i < draft->stages_count; i++) {
-        if (i == index || verl_draft_is_upstream(draft, i, index) || s_comes_from(draft, i, column) < 0)
+        if (i == index || verl_draft_is_upstream(draft, i, index) || s_comes_from(draft, i, column) < 0 ||
+            !s_shares_rows(draft, index, i))
             continue;
         int count = s_brings(draft, index, i);
         if (count > most || (best >= 0 && count == most && verl_draft_is_upstream(draft, best, i))) {
@@ -184,11 +198,30 @@ s_given_elsewhere(verl_draft_t *draft, int index, const char *column)
                                itself ? name : maker, name, itself ? "" : ", which comes behind that,");
     }
     for (int i = 0; i < draft->stages_count; i++)
-        if (i != index && s_give(&draft->stages[i], column))
+        if (verl_draft_is_upstream(draft, i, index) && s_give(&draft->stages[i], column))
             return verl_pool_print(draft->pool,
                                    "`%s` gives it, but depends on `%s`: another stage that gives it would be "
                                    "right",
                                    draft->stages[i].name, stage->name);
+    return NULL;
+}
+
+// What there is in its place: the fields of the records that its rows come from. NULL: none are known.
+static const char *
+s_fields(verl_draft_t *draft, int index, const verl_draft_need_t *need)
+{
+    for (int i = 0; i < draft->stages_count; i++) {
+        const verl_draft_stage_t *source = &draft->stages[i];
+        const char *list = "";
+        if (source->deps_count > 0 || !verl_draft_is_upstream(draft, index, i))
+            continue;
+        for (int g = 0; g < source->gives_count && g < FIELDS_SHOWN; g++)
+            list = verl_pool_print(draft->pool, "%s%s`%s`", list, g ? ", " : "", source->gives[g].as);
+        if (*list)
+            return verl_pool_print(draft->pool, "`%s` gives %s%s: `uses = { %s = \"…\" }` with one of these, or a stage or "
+                                   "field that gives it, would be right", source->name, list,
+                                   source->gives_count > FIELDS_SHOWN ? ", …" : "", need->name);
+    }
     return NULL;
 }
 
@@ -211,6 +244,8 @@ s_report_missing(verl_draft_t *draft, int index, const verl_draft_need_t *need)
         cure = s_giving_kind(draft, need->column, true);
     if (!cure && near)
         cure = verl_pool_print(draft->pool, "`uses = { %s = \"%s\" }` may be meant", need->name, near);
+    if (!cure)
+        cure = s_fields(draft, index, need);
     if (!cure)
         cure = "a stage that gives it, or a record's field of this name, would be right";
     verl_problem_add(&draft->problems, s_at(stage, need),

@@ -124,6 +124,22 @@ Test(sentences, one_dependency_that_is_missing_is_one_mistake)
                   "`prompts` gives it, so \"reward\" in depends_on, which comes behind that, would be right");
 }
 
+// Rows of another source, a held-out set's, are never proposed to one that has rows already.
+Test(sentences, a_column_of_another_source)
+{
+    s_one_mistake(RUN "[actor.policy]\nkind = 'policy'\n" SOURCE
+                      "[stage.held]\nkind = 'loader'\nfiles = ['/dev/null']\nevery = 2\n"
+                      "[stage.generate]\nactor = 'policy'\ndepends_on = ['src']\n"
+                      "[stage.val]\nactor = 'policy'\ndoes = 'generate'\ndepends_on = ['held']\n",
+                  "t.toml:", "the column `prompt`|a stage that does `load` of kind `loader` gives it");
+}
+
+Test(sentences, the_fields_that_there_are_where_one_is_missing)
+{
+    s_one_mistake(RUN SOURCE "[stage.r]\nkind = 'recorder'\ncolumns = ['question']\ndepends_on = ['src']\n", "t.toml:",
+                  "`src` gives `payload`, `id`: `uses = { question = \"…\" }` with one of these");
+}
+
 Test(sentences, a_mistyped_section_is_one_mistake)
 {
     s_one_mistake(RUN SOURCE "[stag.mid]\nkind = 'synthetic'\ndepends_on = ['src']\n"
