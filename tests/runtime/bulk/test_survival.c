@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,7 +16,7 @@
 
 #define MIB ((size_t) 1 << 20)
 
-// A node in a process of its own; its clients' ends come back over a socket.
+// A node in a process of its own, which ends with the test; its clients' ends come back over a socket.
 static pid_t
 s_start_node(verl_arena_t **ret, int count)
 {
@@ -23,6 +24,7 @@ s_start_node(verl_arena_t **ret, int count)
     cr_assert_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     pid_t node = fork();
     if (node == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         verl_bulk_server_t *server = verl_bulk_server_new(0, NULL);
         for (int i = 0; i < count; i++) {
             int fd = verl_bulk_server_add(server, (uint64_t) i + 1, NULL);
@@ -100,7 +102,9 @@ Test(survival, of_a_node_that_hangs)
 {
     verl_arena_t *arenas[1];
     pid_t node = s_start_node(arenas, 1);
+    int status = 0;
     cr_assert_eq(kill(node, SIGSTOP), 0);
+    cr_assert(waitpid(node, &status, WUNTRACED) == node && WIFSTOPPED(status)); // all its threads
     verl_block_t block;
     verl_error_t error = {0};
     cr_assert_eq(verl_arena_take(arenas[0], MIB, &block, &error), -1);
