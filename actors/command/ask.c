@@ -355,7 +355,7 @@ s_parse(talk_t *talk, const verl_strings_t *command, json_t **ret, char *error, 
     else {
         json_error_t where;
         *ret = s_description(&talk->out, &where);
-        if (*ret && json_is_object(*ret))
+        if (json_is_object(*ret))
             return 0;
         snprintf(error, size, "`%s` printed something that is no description (%.100s) where VERL_DESCRIBE=1 asks for "
                  "one JSON object, as its last line: verl.main() of the Python package prints it; what else it says "
