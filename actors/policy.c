@@ -57,7 +57,7 @@ static const verl_option_t s_update_options[] = {
     VERL_REAL(verl_policy_update_t, beta1, 0.9, 0, 0.999999, "", "decay of the mean of gradients",
               .also = "verl:actor_rollout_ref.actor.optim.betas trl:adam_beta1 openrlhf:--adam_betas"),
     VERL_REAL(verl_policy_update_t, beta2, 0.999, 0, 0.999999999, "", "decay of the mean of their squares",
-              .also = "trl:adam_beta2"),
+              .also = "verl:actor_rollout_ref.actor.optim.betas trl:adam_beta2 openrlhf:--adam_betas"),
     VERL_REAL(verl_policy_update_t, eps, 1e-8, 1e-20, 1, "", "added to the root of that mean", .also = "trl:adam_epsilon"),
     VERL_REAL(verl_policy_update_t, weight_decay, 0.01, 0, 10, "",
               "pull of matrices towards 0, times the learning rate",
@@ -94,11 +94,12 @@ static const verl_option_t s_update_options[] = {
               "seq-mean-token-sum-norm: the length that sums are divided by",
               .also = "verl:actor_rollout_ref.actor.loss_scale_factor trl:max_completion_length"),
     VERL_REAL(verl_policy_update_t, clip_low, 0.2, 0, 1, "", "the ratio is clipped at 1 - clip_low",
-              .also = "verl:actor_rollout_ref.actor.clip_ratio_low trl:epsilon openrlhf:--eps_clip"),
+              .also = "verl:actor_rollout_ref.actor.clip_ratio_low verl:actor_rollout_ref.actor.clip_ratio trl:epsilon "
+                      "openrlhf:--eps_clip"),
     VERL_REAL(
         verl_policy_update_t, clip_high, 0.2, 0, 1e9, "", "the ratio is clipped at 1 + clip_high",
-        .also =
-            "verl:actor_rollout_ref.actor.clip_ratio_high verl:actor_rollout_ref.actor.clip_ratio trl:epsilon_high"),
+        .also = "verl:actor_rollout_ref.actor.clip_ratio_high verl:actor_rollout_ref.actor.clip_ratio "
+                "trl:epsilon_high trl:epsilon openrlhf:--eps_clip"),
     VERL_REAL(verl_policy_update_t, clip_c, 3, 1, 1e9, "", "vanilla: bounds the loss where the advantage is negative",
               .also = "verl:actor_rollout_ref.actor.clip_ratio_c trl:delta"),
     VERL_REAL(verl_policy_update_t, ratio_cap, 20, 0, 1e9, "", "dppo: largest ratio that weighs a token"),

@@ -137,6 +137,8 @@ bool verl_draft_mistyped(verl_draft_t *draft, const verl_node_t *node, const cha
 // draft_systems.c. The system that calls an option `key`, by its whole name or the last parts of it, in a buffer; NULL:
 // none does.
 const char *verl_draft_system(const verl_option_t *option, const char *key, char *system, size_t size);
+// All options of a table, from one that a system calls `key` on, which are set by that: "`clip_low` and `clip_high`".
+const char *verl_draft_named(verl_draft_t *draft, const verl_option_t *first, const char *key);
 // A key of ours or of another system: what it is called here, and where it belongs. NULL: of none that is known.
 const char *verl_draft_ours(verl_draft_t *draft, const char *key);
 // The same for all keys below a node, each reported at its place; path: of the node. Returns how many have an answer,

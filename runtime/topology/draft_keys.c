@@ -54,7 +54,8 @@ s_unknown(verl_draft_t *draft, const verl_node_t *value, const char *key, const 
             char system[32];
             if (verl_draft_system(option, key, system, sizeof system)) {
                 verl_problem_add(&draft->problems, value->key_at,
-                                 "`%s` is the name that %s has for it: here it is `%s`", key, system, option->name);
+                                 "`%s` is the name that %s has for it: here it is %s", key, system,
+                                 verl_draft_named(draft, option, key));
                 return;
             }
             verl_nearest_offer(&nearest, option->name);

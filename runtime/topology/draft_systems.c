@@ -35,6 +35,17 @@ verl_draft_system(const verl_option_t *option, const char *key, char *system, si
     return NULL;
 }
 
+const char *
+verl_draft_named(verl_draft_t *draft, const verl_option_t *first, const char *key)
+{
+    const char *names = verl_pool_print(draft->pool, "`%s`", first->name);
+    char system[32];
+    for (const verl_option_t *option = first + 1; option->name; option++)
+        if (verl_draft_system(option, key, system, sizeof system))
+            names = verl_pool_print(draft->pool, "%s and `%s`", names, option->name);
+    return names;
+}
+
 typedef struct search {
     verl_draft_t *draft;
     const char *key;
@@ -52,8 +63,8 @@ s_look(search_t *self, const verl_option_t *table, const char *where)
                                            where);
         else if (self->systems && verl_draft_system(option, self->key, system, sizeof system))
             self->answer =
-                verl_pool_print(self->draft->pool, "`%s` is the name that %s has for it: here it is `%s` in %s",
-                                self->key, system, option->name, where);
+                verl_pool_print(self->draft->pool, "`%s` is the name that %s has for it: here it is %s in %s", self->key,
+                                system, verl_draft_named(self->draft, option, self->key), where);
     return self->answer;
 }
 

@@ -64,6 +64,14 @@ Test(bad_input, a_temperature_that_makes_numbers_overflow)
     s_refuses_set("stage.generate.temperature=1e-30", "0 (always the likeliest token)");
 }
 
+// Of other systems one key sets both bounds: who took one for it would clip unevenly.
+Test(bad_input, a_key_of_another_system_that_is_two_of_ours)
+{
+    s_refuses_set("stage.update.clip_ratio=0.3", "here it is `clip_low` and `clip_high`");
+    s_refuses_set("stage.update.eps_clip=0.3", "here it is `clip_low` and `clip_high`");
+    s_refuses_set("stage.update.betas=0.9", "here it is `beta1` and `beta2`");
+}
+
 Test(bad_input, an_option_that_counts_for_nothing)
 {
     s_refuses(FILES, GRPO("", "", "", "loss_scale = 512\n"), "", "and only loss_agg = \"seq-mean-token-sum-norm\"");
