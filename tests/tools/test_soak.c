@@ -59,7 +59,7 @@ s_topology(void)
     FILE *memory = open_memstream(&text, &size);
     while (getline(&line, &room, file) > 0) {
         if (strncmp(line, "steps ", 6) == 0)
-            fputs("steps = 1000000\nsave_every = 10\nkeep = 2\n", memory);
+            fprintf(memory, "steps = 1000000\nsave_every = 10\nkeep = 2\ndrain_timeout = %d\n", 60 * SLOWER);
         else
             fputs(line, memory);
         if (strncmp(line, "kind ", 5) == 0)
