@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/base/json.h"
-#include "runtime/topology/topology.h"
 #include "runtime/topology/value.h"
 #include "tools/display_private.h"
 #include "tools/display_text.h"
@@ -259,23 +258,19 @@ static void
 s_print_go_on(const verl_display_t *self, const verl_run_result_t *result, const char *run_directory)
 {
     char own[4300], model[8300];
-    verl_topology_errors_t errors = { 0 };
+    const verl_plan_t *plan = result->plan ? result->plan : self->plan;
     bool changed = result->revision > 1;
     snprintf(own, sizeof own, "%s/topology.toml", run_directory);
     if (changed)
         snprintf(own, sizeof own, "%s/topology-%lld.toml", run_directory, (long long) result->revision);
-    verl_plan_t *newest = changed ? verl_topology_load(own, NULL, 0, &errors) : NULL;
-    const verl_plan_t *plan = newest ? newest : self->plan;
     int writer = s_saved_model(plan, result->checkpoint, model, sizeof model);
-    if (writer >= 0) {
-        bool whole = !changed && !self->overridden && access(plan->file, F_OK) == 0;    // and not from a pipe
-        fputs("go on       verl-run", self->out);
-        s_print_sets(self, plan, writer, model);
-        s_print_word(self->out, verl_display_near(whole ? plan->file : own));
-        fputs("\n", self->out);
-    }
-    verl_topology_errors_done(&errors);
-    verl_plan_destroy(&newest);
+    if (writer < 0)
+        return;
+    bool whole = !changed && !self->overridden && access(self->plan->file, F_OK) == 0;  // and not from a pipe
+    fputs("go on       verl-run", self->out);
+    s_print_sets(self, plan, writer, model);
+    s_print_word(self->out, verl_display_near(whole ? self->plan->file : own));
+    fputs("\n", self->out);
 }
 
 static void

@@ -278,18 +278,28 @@ s_close(director_t *self)
     verl_record_destroy(&self->record);
 }
 
+// The plan that was in force last outlives its revision.
+static void
+s_keep_plan(verl_run_result_t *result, revision_t *newest)
+{
+    result->revision = newest ? newest->plan->revision : 0;
+    if (!newest || !newest->owned)
+        return;
+    result->plan = newest->plan;
+    newest->owned = false;
+}
+
 static void
 s_sum_up(director_t *self)
 {
     verl_run_result_t *result = self->result;
-    const revision_t *newest = verl_revision_newest(self);
     const char **names;
     int count = verl_stage_names(self, &names);
     verl_run_result_done(result);
     result->stages_count = 0;
     result->interrupted = self->interrupted && (self->halted || !self->error.text[0]);
     result->done = verl_ledger_done(self->ledger);
-    result->revision = newest ? newest->plan->revision : 0;
+    s_keep_plan(result, verl_revision_newest(self));
     result->skipped = self->skipped_count;
     result->seconds = self->started_at ? (double) (verl_now() - self->started_at) / 1e9 : 0;
     result->times = calloc((size_t) count + 1, sizeof *result->times);
@@ -372,6 +382,10 @@ verl_director_run(const verl_run_config_t *config, verl_run_result_t *ret_result
             break;
         failed = verl_resume_last(config->run_directory, &from, error);
     }
+    if (!ret_result->plan) {
+        ret_result->plan = from.owned;
+        from.owned = NULL;
+    }
     verl_resume_done(&from);
     s_forget(&self);
     if (self.halted)
@@ -385,4 +399,5 @@ verl_run_result_done(verl_run_result_t *result)
 {
     free(result->times);
     result->times = NULL;
+    verl_plan_destroy(&result->plan);
 }

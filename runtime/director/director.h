@@ -50,11 +50,12 @@ typedef struct verl_run_result {
     bool    interrupted;                    // ended early, as the user asked, and did not fail on the way
     int64_t done;                           // batches
     int64_t revision;                       // that was in force at the end; 0: none was
+    verl_plan_t *plan;                      // of that one, destroyed by verl_run_result_done; NULL: it is the config's
     int64_t skipped;                        // of those that this process did, where a stage failed (on_error = "skip")
     double  seconds;                        // since the first permit, with all ways back to a checkpoint
     char    checkpoint[4096];               // the last one; empty: none
     int     stages_count;
-    verl_stage_times_t *times;              // freed by verl_run_result_done
+    verl_stage_times_t *times;              // freed by it, too
 } verl_run_result_t;
 
 typedef struct verl_run_config {
