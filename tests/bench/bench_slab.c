@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include "tests/bench/bench.h"
 
-#define TURNS 3
+#define TURNS 7
 
 static const char s_topology[] =
     "[run]\nname = \"slab\"\nsteps = 24\nmax_in_flight = 2\n"
