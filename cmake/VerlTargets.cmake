@@ -12,3 +12,14 @@ function(verl_program name)
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
   target_link_libraries(${name} PRIVATE verl_flags ${ARG_LINK})
 endfunction()
+
+# verl_fuzzer(NAME SOURCE READERS FILES…): a fuzzer, with READERS, the library of what reads models, text and data, where
+# it includes that, else with the runtime alone.
+function(verl_fuzzer name source readers)
+  add_executable(${name} EXCLUDE_FROM_ALL ${source} ${ARGN})
+  file(STRINGS ${source} of_readers REGEX "#include \"actors/")
+  if(NOT of_readers)
+    set(readers verl_runtime)
+  endif()
+  target_link_libraries(${name} PRIVATE verl_flags ${readers})
+endfunction()

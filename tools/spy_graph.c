@@ -5,6 +5,7 @@
 #include <string.h>
 #include "tools/display_text.h"
 #include "tools/spy.h"
+#include "tools/spy_ask.h"
 #include "tools/spy_views.h"
 
 #define NAME "verl-spy graph"

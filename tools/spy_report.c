@@ -6,6 +6,7 @@
 #include <time.h>
 #include "tools/display_text.h"
 #include "tools/spy.h"
+#include "tools/spy_ask.h"
 #include "tools/spy_report_causes.h"
 #include "tools/spy_views.h"
 

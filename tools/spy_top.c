@@ -11,6 +11,7 @@
 #include "runtime/base/clock.h"
 #include "tools/display_text.h"
 #include "tools/spy.h"
+#include "tools/spy_ask.h"
 #include "tools/spy_views.h"
 
 #define NAME "verl-spy top"

@@ -1,22 +1,11 @@
-// spy_views.h: what the subcommands share that show a run as a whole (top, batch, graph, report): how they ask it, and
-// figures for people. What goes wrong is said on stderr, with the subcommand's name.
+// spy_views.h: what the subcommands share that show a run as a whole (top, batch, graph, report): members of what it
+// answered (spy_ask.h), figures for people, and writing.
 #ifndef VERL_SPY_VIEWS_H
 #define VERL_SPY_VIEWS_H
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "runtime/wire/buffer.h"
-#include "tools/client.h"
-#include "tools/spy.h"
-
-// The run that is meant, if it lives. NULL: it was said why not.
-verl_client_t *verl_spy_open(const verl_spy_options_t *options, const char *name);
-// One question, for at most 10 s; request is taken. NULL: it was said why. The caller owns the answer.
-json_t *verl_spy_ask(verl_client_t *client, json_t *request, const char *name);
-// The profile of the run that is meant: of now where it lives, else the last that its run.log holds; and its directory
-// (4096 bytes). NULL: it was said why.
-json_t *
-verl_spy_profile(const verl_spy_options_t *options, const char *name, char *directory, size_t size, bool *ret_live);
 
 // Members of an object, without surprises: 0, "" and false where there is none of that type.
 double      verl_spy_number(const json_t *object, const char *key);
