@@ -220,22 +220,21 @@ int
 verl_resume_last(const char *directory, verl_resume_t *from, verl_error_t *error)
 {
     int64_t revision = 1;
-    verl_plan_t *before = from->owned;
     s_forget(from);
     json_decref(from->actors);
     json_decref(from->base);
     json_decref(from->owners);
-    *from = (verl_resume_t) { .plan = from->plan, .step = s_last_step(directory), .numbers = 1 };
+    *from = (verl_resume_t) { .plan = from->plan, .owned = from->owned, .step = s_last_step(directory), .numbers = 1 };
     if (from->step > 0) {
         snprintf(from->checkpoint, sizeof from->checkpoint, "%s/checkpoints/step-%" PRId64, directory, from->step);
         if (s_read_manifest(from, &revision, error))
             return -1;
     }
-    from->owned = s_load(directory, revision, error);
-    verl_plan_destroy(&before);
-    if (!from->owned)
+    verl_plan_t *plan = s_load(directory, revision, error);
+    if (!plan)
         return -1;
-    from->plan = from->owned;
+    verl_plan_destroy(&from->owned);
+    from->plan = from->owned = plan;
     if (s_read_log(directory, from, error))
         return -1;
     s_begin_again(from, from->step);
